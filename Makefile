@@ -1,0 +1,63 @@
+# Needs Python >= 3.11 and make; everything else is set up here.
+#   make demo        the examples through the gate, over TLS, without a cluster
+#   make test        every test (the first run builds a control plane from source)
+#   make check       the fast ones: run before every commit
+#   make serve       the gate on the examples, until Ctrl-C
+#   make playground  a real local API server with the gate in front, until Ctrl-C
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+# The newest Python that is there and new enough.
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+.PHONY: demo test check serve playground format constraints clean bench
+
+$(STAMP): pyproject.toml .ci/constraints.txt
+	@test -n "$(PYTHON)" || { echo "gatewright needs Python 3.11 or newer on PATH" >&2; exit 1; }
+	@echo "setting up $(VENV) with $(PYTHON) (about 20 s the first time)" >&2
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@sed -n '/^uv==/,/[^\\]$$/p' .ci/constraints.txt > $(VENV)/uv.txt
+	@$(BIN)/python -m pip --disable-pip-version-check -q install --require-hashes -r $(VENV)/uv.txt
+	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r .ci/constraints.txt
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/python examples/demo.py
+
+serve: $(STAMP)
+	@$(BIN)/gatewright serve --policies examples/policies
+
+playground: $(STAMP)
+	@$(BIN)/python -m tests.controlplane playground
+
+# Lint, types, import contracts, and the tests that need no control plane.
+check: $(STAMP)
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q -n 2 tests/unit tests/api tests/golden
+
+test: check
+	$(BIN)/python -m tests.controlplane build
+	$(BIN)/pytest -q tests/e2e
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.mutate
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# After a change of dependencies in pyproject.toml. The file holds hashes and no addresses.
+constraints: $(STAMP)
+	$(BIN)/uv pip compile -q --universal --generate-hashes --all-extras --upgrade \
+		--no-emit-index-url --no-annotate --no-header pyproject.toml -o .ci/constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,207 @@
+"""Whatever is sent, the answer is short, and the next request is served (B16)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import io
+from typing import Any
+
+import orjson
+import pytest
+from yarl import URL
+
+from tests.api.gate import Gate
+from tests.builders import make_gvk_policy, make_pod, make_rule
+from tests.unit.admission.builders import make_review
+
+DOORS = ["/mutate", "/validate"]
+
+POLICY = make_gvk_policy(make_rule("hostNetwork", "podSpec", {"options": [False]}))
+
+ENVELOPE = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+GOOD = orjson.dumps(make_review(object=make_pod()))
+
+BODIES = {
+    "no-request": orjson.dumps(ENVELOPE),
+    "request-null": orjson.dumps({**ENVELOPE, "request": None}),
+    "request-list": orjson.dumps({**ENVELOPE, "request": []}),
+    "no-uid": orjson.dumps(make_review(uid=None)),
+    "object-text": orjson.dumps(make_review(object="pod")),
+    "object-list": orjson.dumps(make_review(object=[])),
+    "empty": b"",
+    "null": b"null",
+    "list": b"[]",
+    "number": b"42",
+    "broken": b'{"kind": ',
+    "nan": b'{"request": NaN}',
+    "utf-16": '{"request": {}}'.encode("utf-16"),
+    "deep": b"[" * 100_000 + b"]" * 100_000,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_a_body_that_is_no_review_is_400(door: str, body: bytes) -> None:
+    async with Gate(POLICY) as gate:
+        answer = await gate.post(door, body)
+        text = await answer.read()
+
+        assert answer.status == 400
+        assert answer.content_type == "application/json"
+        assert orjson.loads(text).keys() == {"code", "message"}
+        assert len(text) < 300
+        assert b"Traceback" not in text
+        assert (await gate.post(door, GOOD)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"Content-Type": "application/json"}, 200, id="json"),
+        pytest.param({"Content-Type": "application/json; charset=utf-8"}, 200, id="utf-8"),
+        pytest.param({"Content-Type": "text/plain"}, 415, id="text"),
+        pytest.param({"Content-Type": "application/yaml"}, 415, id="yaml"),
+        pytest.param({"Content-Type": ""}, 415, id="none"),
+        pytest.param({"Content-Encoding": "lz4"}, 415, id="unknown-encoding"),
+        pytest.param({"Content-Encoding": "gzip"}, 400, id="not-in-its-encoding"),
+    ],
+)
+async def test_the_type_and_encoding_of_the_body_are_checked(
+    headers: dict[str, str], status: int
+) -> None:
+    async with Gate(POLICY) as gate:
+        answer = await gate.post("/validate", GOOD, **headers)
+
+        assert answer.status == status
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        pytest.param(gzip.compress(GOOD), 200, id="whole"),
+        pytest.param(gzip.compress(GOOD)[:-20], 400, id="cut-off"),
+        pytest.param(gzip.compress(GOOD)[:5], 400, id="header-only"),
+        pytest.param(gzip.compress(b" " * 20_000_000), 413, id="bomb"),
+    ],
+)
+async def test_a_compressed_body_is_read_or_refused(body: bytes, status: int) -> None:
+    async with Gate(POLICY) as gate:
+        answer = await gate.post("/validate", body, **{"Content-Encoding": "gzip"})
+
+        assert answer.status == status
+        assert (await gate.post("/validate", GOOD)).status == 200
+
+
+@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_another_method_is_405_and_says_which_is_right(path: str, method: str) -> None:
+    async with Gate(POLICY) as gate:
+        answer = await gate.client.request(method, path)
+
+        assert answer.status == 405
+        assert answer.headers["Allow"] == "POST"
+        assert (await answer.json())["code"] == 405
+
+
+@pytest.mark.parametrize("path", ["/", "/mutate/", "/MUTATE", "/metrics", "/%00"])
+async def test_another_path_is_404(path: str) -> None:
+    async with Gate(POLICY) as gate:
+        answer = await gate.client.post(URL(path, encoded=True), data=GOOD)
+
+        assert answer.status == 404
+        assert (await answer.json())["code"] == 404
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_body_over_the_limit_is_413(is_chunked: bool) -> None:
+    async def chunks() -> Any:
+        for _ in range(40):
+            yield b" " * 1000
+
+    async with Gate(POLICY, max_body_bytes=20_000) as gate:
+        body = chunks() if is_chunked else b" " * 40_000
+        answer = await gate.client.post(
+            "/validate", data=body, headers={"Content-Type": "application/json"}
+        )
+
+        assert answer.status == 413
+        assert "20000 bytes" in (await answer.json())["message"]
+
+
+async def send_half(gate: Gate) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A request whose body stops in the middle, on a connection that stays open."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gate.client.port)
+    writer.write(
+        b"POST /mutate HTTP/1.1\r\nHost: gate\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 1000\r\n\r\n" + b"{" * 500
+    )
+    await writer.drain()
+    return reader, writer
+
+
+async def test_a_body_that_does_not_arrive_is_408() -> None:
+    async with Gate(POLICY, read_timeout_s=0.05) as gate:
+        reader, writer = await send_half(gate)
+
+        status = await reader.readline()
+        writer.close()
+
+        assert status.startswith(b"HTTP/1.1 408 ")
+        assert (await gate.post("/mutate", GOOD)).status == 200
+
+
+async def test_a_caller_who_hangs_up_leaves_no_trace_but_a_count(log: io.StringIO) -> None:
+    async with Gate(POLICY) as gate:
+        _, writer = await send_half(gate)
+        writer.close()
+        await writer.wait_closed()
+
+        assert (await gate.post("/mutate", GOOD)).status == 200
+    assert '"error"' not in log.getvalue()
+
+
+async def test_text_that_is_no_http_is_refused_and_the_server_goes_on() -> None:
+    async with Gate(POLICY) as gate:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gate.client.port)
+        writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), timeout=5)
+        writer.close()
+
+        assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+        assert b"Traceback" not in answer
+        assert (await gate.post("/mutate", GOOD)).status == 200
+
+
+async def test_thousands_of_bad_requests_in_a_row_cost_no_memory() -> None:
+    bodies = [body for name, body in BODIES.items() if name != "deep"]
+
+    async def flood(gate: Gate) -> int:
+        for n in range(600):
+            await (await gate.post(DOORS[n % 2], bodies[n % len(bodies)])).read()
+        gc.collect()
+        return len(gc.get_objects())
+
+    async with Gate(POLICY) as gate:
+        await flood(gate)
+        before = await flood(gate)
+        after = await flood(gate)
+
+        assert after - before < 200
+        assert (await gate.post("/validate", GOOD)).status == 200
+
+
+async def test_rejections_are_counted_by_reason() -> None:
+    async with Gate(POLICY) as gate:
+        await gate.post("/mutate", b"null")
+        await gate.post("/mutate", GOOD, **{"Content-Type": "text/plain"})
+        await gate.client.get("/mutate")
+        series = await gate.series()
+
+    reasons = {
+        dict(labels)["reason"]
+        for name, labels in series
+        if name == "gatewright_requests_rejected_total"
+    }
+    assert reasons == {"malformed", "content_type", "method"}

@@ -1,0 +1,121 @@
+"""
+Golden cases: a review in, the answer that is wanted.
+
+Each directory below this one is a case: `request.yaml` (the `request` of an AdmissionReview;
+missing parts are filled in), `policies.yaml` (any of our documents, and Namespaces) and
+`response.yaml`. A case is reviewed at /mutate, its patch applied, reviewed there once more, where
+nothing may change, and at /validate. `pytest --update-golden` rewrites the answers.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import orjson
+import pytest
+
+from webhook.admission.decode import decode_review
+from webhook.admission.response import respond
+from webhook.admission.review import review
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.manifests import dump_yaml, load_file
+from webhook.model.request import Phase
+from webhook.model.settings import EngineSettings
+from webhook.store.directory import read_sources
+from webhook.store.snapshot import Snapshot, build_snapshot
+
+HERE = Path(__file__).parent
+CASES = sorted(path.parent for path in HERE.glob("*/request.yaml"))
+
+JsonObject = dict[str, Any]
+
+
+def load_one(path: Path) -> JsonObject:
+    (manifest,) = load_file(path)
+    value: JsonObject = manifest.value
+    return value
+
+
+def complete(request: JsonObject) -> JsonObject:
+    """Fill in what an API server always sends."""
+    shown = request.get("object") or request["oldObject"]
+    kind = GroupVersionKind.of(shown)
+    namespace = shown.get("metadata", {}).get("namespace", "")
+    return {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "operation": "UPDATE" if "oldObject" in request else "CREATE",
+        "namespace": namespace,
+        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+        **request,
+    }
+
+
+def ask(request: JsonObject, phase: Phase, snapshot: Snapshot) -> JsonObject:
+    """The `response` to *request*, over the wire and back."""
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    decoded = decode_review(orjson.dumps(body))
+    answer = respond(decoded, review(decoded.request, phase, snapshot))
+    response: JsonObject = orjson.loads(orjson.dumps(answer))["response"]
+    assert response.pop("uid") == request["uid"]
+    return response
+
+
+def patch_of(response: JsonObject) -> list[JsonObject]:
+    encoded = response.get("patch")
+    if encoded is None:
+        assert "patchType" not in response
+        return []
+    assert response["patchType"] == "JSONPatch"
+    operations: list[JsonObject] = orjson.loads(base64.b64decode(encoded))
+    return operations
+
+
+def readable(response: JsonObject) -> JsonObject:
+    """*response* as a case keeps it: the patch decoded, without revisions of documents."""
+    shown: JsonObject = {"allowed": response["allowed"]}
+    operations = patch_of(response)
+    if operations:
+        shown["patch"] = operations
+    if response.get("warnings"):
+        shown["warnings"] = response["warnings"]
+    if "status" in response:
+        status = response["status"]
+        shown["code"] = status["code"]
+        shown["message"] = status["message"].splitlines()
+        shown["causes"] = status["details"]["causes"]
+    return shown
+
+
+def run_case(case: Path) -> JsonObject:
+    snapshot = build_snapshot(read_sources(case / "policies.yaml"), EngineSettings())
+    assert [str(problem) for problem in snapshot.problems if not problem.warning] == []
+    request = complete(load_one(case / "request.yaml"))
+    mutated = ask(copy.deepcopy(request), Phase.MUTATE, snapshot)
+    answer = {"mutate": readable(mutated)}
+    if not mutated["allowed"]:
+        return answer
+    patched = jsonpatch.apply_patch(request.get("object"), patch_of(mutated))
+    request["object"] = patched
+    again = ask(copy.deepcopy(request), Phase.MUTATE, snapshot)
+    assert patch_of(again) == [], "the second pass changes something"
+    answer["validate"] = readable(ask(request, Phase.VALIDATE, snapshot))
+    return answer
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_answer_is_the_one_that_is_wanted(case: Path, request: pytest.FixtureRequest) -> None:
+    answer = run_case(case)
+    wanted = case / "response.yaml"
+    if request.config.getoption("--update-golden"):
+        wanted.write_text(dump_yaml([answer]))
+
+    assert answer == load_one(wanted)
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) >= 10

@@ -1,0 +1,698 @@
+"""What enforcements do to objects. Letters in ids are those of reported faults elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.builders import (
+    DEPLOYMENT,
+    PYTORCH_JOB,
+    as_stored,
+    make_container,
+    make_gvk_policy,
+    make_pod,
+    make_pytorch_job,
+    make_rule,
+    make_snapshot,
+    make_training,
+    make_workload_policy,
+    submit,
+)
+from webhook.model.decision import NOT_SHOWN, Rule
+from webhook.store.snapshot import Snapshot
+
+LIMITS = "/spec/containers/0/resources/limits"
+
+
+def compile_ok(*documents: Any) -> Snapshot:
+    snapshot = make_snapshot(*documents)
+    assert [str(problem) for problem in snapshot.problems] == []
+    return snapshot
+
+
+def pod_limits(*enforcements: dict[str, Any]) -> Snapshot:
+    return compile_ok(make_gvk_policy(make_rule("resourceLimits", "allContainers", *enforcements)))
+
+
+@pytest.mark.parametrize("as_sent", [lambda pod: pod, as_stored], ids=["as-typed", "as-stored"])
+def test_keys_with_slashes_are_escaped_in_the_patch(as_sent: Any) -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule(
+                "resourceLimits",
+                "allContainers",
+                {"default": {"key": "nvidia.com/gpu", "value": "1"}},
+            ),
+            make_rule(
+                "labels",
+                "metadata",
+                {"default": {"key": "team.example.com/cost-centre", "value": "x"}},
+            ),
+            make_rule(
+                "annotations",
+                "metadata",
+                {"default": {"key": "a.b.c/with_line", "value": "y"}},
+            ),
+        )
+    )
+    pod = as_sent(make_pod(containers=[make_container(resources={"limits": {"cpu": "1"}})]))
+
+    answer = submit(snapshot, pod)
+
+    assert f"{LIMITS}/nvidia.com~1gpu" in answer.paths
+    assert answer.at(LIMITS) == {"cpu": "1", "nvidia.com/gpu": "1"}
+    assert answer.at("/metadata/labels") == {"team.example.com/cost-centre": "x"}
+    assert answer.at("/metadata/annotations") == {"a.b.c/with_line": "y"}
+
+
+@pytest.mark.parametrize(
+    ("document", "want_paths"),
+    [
+        pytest.param(
+            {"spec": None}, ["/metadata/labels", "/spec"], id="spec-null-is-replaced-once"
+        ),
+        pytest.param({}, ["/metadata/labels", "/spec"], id="no-spec"),
+        pytest.param(
+            {"spec": {"template": {}}},
+            ["/metadata/labels", "/spec/template/metadata", "/spec/template/spec"],
+            id="template-without-spec",
+        ),
+        pytest.param(
+            {"spec": {"template": {"metadata": None, "spec": {}}}},
+            [
+                "/metadata/labels",
+                "/spec/template/metadata",
+                "/spec/template/spec/serviceAccountName",
+                "/spec/template/spec/securityContext",
+            ],
+            id="siblings-stay",
+        ),
+    ],
+)
+def test_missing_parents_are_added_once(document: dict[str, Any], want_paths: list[str]) -> None:
+    """Three defaults share what is missing; siblings are not overwritten."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule("labels", "metadata", {"default": {"key": "team", "value": "a"}}),
+            make_rule("labels", "podMetadata", {"default": {"key": "team", "value": "a"}}),
+            make_rule("serviceAccountName", "podSpec", {"default": "batch"}),
+            make_rule("runAsNonRoot", "podSpec", {"default": True}),
+            kind=DEPLOYMENT,
+        )
+    )
+    job = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, **document}
+
+    answer = submit(snapshot, job)
+
+    assert answer.paths == want_paths
+    assert answer.at("/spec/template/spec") == {
+        "serviceAccountName": "batch",
+        "securityContext": {"runAsNonRoot": True},
+    }
+    assert answer.at("/spec/template/metadata/labels/team") == "a"
+
+
+@pytest.mark.parametrize(
+    "resources", [None, {}, {"limits": None}, {"limits": {}}, "absent"], ids=str
+)
+def test_a_default_reaches_below_absent_and_null_parents(resources: Any) -> None:
+    container = make_container() if resources == "absent" else make_container(resources=resources)
+
+    answer = submit(
+        pod_limits(
+            {"default": {"key": "memory", "value": "4Gi"}}, {"default": {"key": "cpu", "value": 1}}
+        ),
+        make_pod(containers=[container]),
+    )
+
+    assert answer.at(LIMITS) == {"memory": "4Gi", "cpu": "1"}
+    assert len(answer.patch) <= 2
+
+
+NULLED = {
+    "initContainers": lambda pod: pod["spec"].update(initContainers=None),
+    "env": lambda pod: pod["spec"]["containers"][0].update(env=None),
+    "resources": lambda pod: pod["spec"]["containers"][0].update(resources=None),
+    "labels": lambda pod: pod["metadata"].update(labels=None),
+    "annotations": lambda pod: pod["metadata"].update(annotations=None),
+    "volumes": lambda pod: pod["spec"].update(volumes=None),
+    "tolerations": lambda pod: pod["spec"].update(tolerations=None),
+    "securityContext": lambda pod: pod["spec"].update(securityContext=None),
+}
+
+
+@pytest.mark.parametrize("null_out", NULLED.values(), ids=NULLED)
+def test_null_means_absent(null_out: Any) -> None:
+    """A default replaces the null; rules find nothing to judge and no error."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule("labels", "metadata", {"default": {"key": "a", "value": "b"}}),
+            make_rule("annotations", "metadata", {"default": {"key": "a", "value": "b"}}),
+            make_rule(
+                "resourceLimits",
+                "allContainers",
+                {"default": {"key": "memory", "value": "4Gi"}},
+                {"max": {"key": "memory", "value": "8Gi"}},
+            ),
+            make_rule("env", "allContainers", {"blocked": True}),
+            make_rule("volumes", "podSpec", {"blocked": True}),
+            make_rule("hostPathVolumes", "podSpec", {"blocked": True}),
+            make_rule("tolerations", "podSpec", {"set": [{"operator": "Exists"}]}),
+            make_rule("runAsUser", "podSpec", {"default": 1000}, {"min": 1}),
+        )
+    )
+    pod = make_pod()
+    null_out(pod)
+
+    answer = submit(snapshot, pod)
+
+    assert answer.allowed
+    assert answer.at("/metadata/labels/a") == "b"
+    assert answer.at(f"{LIMITS}/memory") == "4Gi"
+    assert answer.at("/spec/tolerations") == [{"operator": "Exists"}]
+    assert answer.at("/spec/securityContext/runAsUser") == 1000
+
+
+WITHIN: list[Any] = ["128974848", "123Mi", "128974848000m", "1e3", "1k", "1.", "+5Mi", 0, 128974848]
+ABOVE: list[Any] = ["0.123Gi", "129M", "129e6", "129E6", "1.29e8", ".5Gi", "1E", 128974849, 10**30]
+NO_QUANTITY: list[Any] = ["1K", "1ki", "", "abc", "1 Mi", "1_000", True, [], {}, ["1"]]
+
+
+def memory(value: Any) -> dict[str, Any]:
+    return make_training(compute={"cpuMemoryRequest": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "broken_rule"),
+    [
+        *[(value, None) for value in WITHIN],
+        *[(value, "max") for value in ABOVE],
+        *[(value, "type") for value in NO_QUANTITY],
+        ("-1", "min"),
+        (-1, "min"),
+    ],
+    ids=str,
+)
+def test_quantities_are_read_as_kubernetes_reads_them(value: Any, broken_rule: str | None) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(rules={"compute": {"cpuMemoryRequest": {"min": 0, "max": "123Mi"}}})
+    )
+
+    answer = submit(snapshot, memory(value))
+
+    assert [rule for _, rule in answer.broken] == ([broken_rule] if broken_rule else [])
+    if broken_rule:
+        assert answer.violation.field == "compute.cpuMemoryRequest"
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        *[(value, True) for value in (0.5, "0.5", "500m", 2, "2000m", 2.0, "2.0", "2", "0.0005k")],
+        *[(value, False) for value in ("499m", "2001m", 0.499, 2.001, 3)],
+    ],
+    ids=str,
+)
+def test_numbers_and_quantities_compare_by_amount(value: Any, allowed: bool) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(rules={"compute": {"cpuCoreRequest": {"min": "500m", "max": 2}}})
+    )
+
+    assert submit(snapshot, make_training(compute={"cpuCoreRequest": value})).allowed is allowed
+
+
+@pytest.mark.parametrize("value", [1, "1"])
+def test_a_bare_number_compares_with_a_suffixed_one(value: Any) -> None:
+    snapshot = pod_limits({"max": {"key": "memory", "value": "1Gi"}})
+    pod = make_pod(containers=[make_container(resources={"limits": {"memory": value}})])
+
+    assert submit(snapshot, pod).allowed
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_each_container_is_judged_by_itself(order: tuple[int, ...]) -> None:
+    """Init containers and native side cars are containers like the others."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule(
+                "resourceRequests",
+                "allContainers",
+                {"default": {"key": "cpu", "value": "100m"}},
+                {"max": {"key": "cpu", "value": "2"}},
+            )
+        )
+    )
+    full = make_container("full", resources={"requests": {"cpu": "1", "memory": "1Gi"}})
+    containers = [full, make_container("empty", resources={}), make_container("none")]
+    pod = make_pod(
+        containers=[containers[index] for index in order],
+        initContainers=[
+            make_container("init"),
+            make_container("proxy", restartPolicy="Always"),
+        ],
+    )
+
+    answer = submit(snapshot, pod)
+
+    after = {c["name"]: c for c in answer.document["spec"]["containers"]}
+    assert after["full"] == full
+    assert after["empty"]["resources"]["requests"] == {"cpu": "100m"}
+    assert after["none"]["resources"]["requests"] == {"cpu": "100m"}
+    for container in answer.document["spec"]["initContainers"]:
+        assert container["resources"]["requests"] == {"cpu": "100m"}
+    assert len(answer.patch) == 4
+
+
+def test_a_container_that_breaks_a_rule_does_not_hide_the_others() -> None:
+    snapshot = pod_limits({"max": {"key": "cpu", "value": "2"}})
+    pod = make_pod(
+        containers=[
+            make_container("good", resources={"limits": {"cpu": "1"}}),
+            make_container("bad", resources={"limits": {"cpu": "3"}}),
+        ],
+        initContainers=[make_container("worse", resources={"limits": {"cpu": "4"}})],
+    )
+
+    answer = submit(snapshot, pod)
+
+    assert [violation.item for violation in answer.decision.violations] == ["bad", "worse"]
+    assert answer.broken == [
+        ("/spec/containers/1/resources/limits/cpu", "max"),
+        ("/spec/initContainers/0/resources/limits/cpu", "max"),
+    ]
+
+
+def test_what_no_policy_names_is_not_touched() -> None:
+    """Large integers, floats, key order and unknown fields are the submitter's."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule("labels", "metadata", {"set": {"key": "team", "value": "a"}}),
+            kind=PYTORCH_JOB,
+        )
+    )
+    job = make_pytorch_job()
+    job["spec"] |= {
+        "seed": 9007199254740993,
+        "big": 18446744073709551615,
+        "f": 1.0,
+        "e": 1e2,
+        "unknown": {"z": None, "a": [1, "1", True]},
+    }
+
+    answer = submit(snapshot, job)
+
+    assert answer.patch == [
+        {"op": "add", "path": "/metadata/labels", "value": {"team": "a"}},
+    ]
+    assert answer.at("/spec/seed") == 9007199254740993
+
+
+def test_every_violation_is_reported_in_one_answer_sorted() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            rules={
+                "image": {"required": True},
+                "priorityClass": {"options": ["low", {"value": "medium", "displayed": "Medium"}]},
+                "compute": {
+                    "gpuDevicesRequest": {"max": 8, "step": 2},
+                    "cpuCoreRequest": {"min": 1, "max": 7, "step": 2},
+                },
+                "security": {"hostNetwork": {"blocked": True}},
+                "command": {"pattern": ["torchrun *"]},
+            }
+        )
+    )
+    training = make_training(
+        priorityClass="high",
+        command="sleep --secret=hunter2",
+        compute={"gpuDevicesRequest": 9, "cpuCoreRequest": 4},
+        security={"hostNetwork": False},
+    )
+
+    answer = submit(snapshot, training)
+
+    assert [(v.field, v.rule) for v in answer.decision.violations] == [
+        ("command", Rule.PATTERN),
+        ("compute.cpuCoreRequest", Rule.STEP),
+        ("compute.gpuDevicesRequest", Rule.MAX),
+        ("compute.gpuDevicesRequest", Rule.STEP),
+        ("image", Rule.REQUIRED),
+        ("priorityClass", Rule.OPTIONS),
+        ("security.hostNetwork", Rule.BLOCKED),
+    ]
+    by_field = {(v.field, v.rule): v for v in answer.decision.violations}
+    assert by_field["command", Rule.PATTERN].value == NOT_SHOWN
+    assert "3 or 5" in by_field["compute.cpuCoreRequest", Rule.STEP].accepted
+    assert by_field["priorityClass", Rule.OPTIONS].accepted == "one of low, medium"
+    assert by_field["compute.gpuDevicesRequest", Rule.MAX].accepted == "≤ 8"
+
+
+def test_required_alone_waits_for_the_second_door() -> None:
+    """A later webhook may fill it, so /mutate lets it pass and /validate refuses."""
+    snapshot = compile_ok(make_workload_policy(rules={"image": {"required": True}}))
+
+    answer = submit(snapshot, make_training())
+
+    assert not answer.allowed
+    assert answer.patch != []
+    assert answer.broken == [("/spec/image", "required")]
+
+
+@pytest.mark.parametrize(
+    ("value", "broken"),
+    [
+        pytest.param(500, [], id="restating-the-default"),
+        pytest.param("500", [], id="restating-it-as-text"),
+        pytest.param(501, ["canEdit"], id="another-value"),
+        pytest.param(None, [], id="null-is-absent"),
+    ],
+)
+def test_can_edit_guards_the_default(value: Any, broken: list[str]) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            defaults={"security": {"runAsUid": 500}},
+            rules={"security": {"runAsUid": {"canEdit": False}}},
+        )
+    )
+
+    answer = submit(snapshot, make_training(security={"runAsUid": value}))
+
+    assert [rule for _, rule in answer.broken] == broken
+
+
+def test_can_edit_without_a_default_allows_no_value() -> None:
+    snapshot = compile_ok(make_workload_policy(rules={"nodeType": {"canEdit": False}}))
+
+    assert submit(snapshot, make_training()).allowed
+    assert submit(snapshot, make_training(nodeType="a100")).violation.rule is Rule.CAN_EDIT
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"), [("", True), (None, True), ("x", False), (False, False)], ids=repr
+)
+def test_blocked_means_no_value(value: Any, allowed: bool) -> None:
+    """`""` is no violation of blocked; false is a value."""
+    snapshot = compile_ok(make_workload_policy(rules={"nodeType": {"blocked": True}}))
+
+    assert submit(snapshot, make_training(nodeType=value)).allowed is allowed
+
+
+@pytest.mark.parametrize("value", ["", [], {}, None], ids=repr)
+def test_an_empty_value_does_not_satisfy_required(value: Any) -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(make_rule("command", "mainContainer", {"required": True}))
+    )
+    container = make_container(command=value)
+
+    answer = submit(snapshot, make_pod(containers=[container]))
+
+    assert [path for path, _ in answer.broken] == ["/spec/containers/0/command"]
+
+
+def test_an_empty_value_is_not_filled_over() -> None:
+    snapshot = compile_ok(make_workload_policy(defaults={"nodeType": "a100", "nodePools": ["x"]}))
+
+    answer = submit(snapshot, make_training(nodeType="", nodePools=[]))
+
+    assert answer.at("/spec/nodeType") == ""
+    assert answer.at("/spec/nodePools") == []
+
+
+def test_set_overwrites_and_keeps_an_equal_amount() -> None:
+    snapshot = pod_limits({"set": {"key": "cpu", "value": "1"}})
+
+    changed = submit(
+        snapshot, make_pod(containers=[make_container(resources={"limits": {"cpu": 3}})])
+    )
+    kept = submit(
+        snapshot, make_pod(containers=[make_container(resources={"limits": {"cpu": "1000m"}})])
+    )
+
+    assert changed.patch == [{"op": "replace", "path": f"{LIMITS}/cpu", "value": "1"}]
+    assert kept.patch == []
+
+
+def test_a_list_is_edited_by_element() -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(make_rule("capabilitiesDrop", "allContainers", {"set": ["ALL", "NET_RAW"]}))
+    )
+    container = make_container(
+        securityContext={"capabilities": {"drop": ["CHOWN", "NET_RAW", "X"]}}
+    )
+
+    answer = submit(snapshot, make_pod(containers=[container]))
+
+    drop = "/spec/containers/0/securityContext/capabilities/drop"
+    assert answer.patch == [
+        {"op": "remove", "path": f"{drop}/2"},
+        {"op": "replace", "path": f"{drop}/0", "value": "ALL"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy_key", "limits", "requests", "applied"),
+    [
+        pytest.param("cpu", {}, {"cpu": "1"}, True, id="above-the-request"),
+        pytest.param("cpu", {}, {"cpu": "3"}, False, id="below-the-request"),
+        pytest.param("nvidia.com/gpu", {}, {"nvidia.com/gpu": "1"}, False, id="gpu-differs"),
+        pytest.param("nvidia.com/gpu", {}, {"nvidia.com/gpu": 2}, True, id="gpu-equal"),
+    ],
+)
+def test_a_default_that_contradicts_the_submission_is_left_out(
+    policy_key: str, limits: dict[str, Any], requests: dict[str, Any], applied: bool
+) -> None:
+    snapshot = pod_limits({"default": {"key": policy_key, "value": "2"}})
+    resources = {"limits": limits, "requests": requests}
+
+    answer = submit(snapshot, make_pod(containers=[make_container(resources=resources)]))
+
+    assert bool(answer.patch) is applied
+    assert bool(answer.decision.not_applied) is not applied
+    assert bool(answer.decision.warnings) is not applied
+
+
+def test_a_set_that_kubernetes_would_refuse_is_refused_with_our_reason() -> None:
+    snapshot = pod_limits({"set": {"key": "cpu", "value": "2"}})
+    container = make_container(resources={"requests": {"cpu": "4"}})
+
+    answer = submit(snapshot, make_pod(containers=[container]))
+
+    assert answer.violation.rule is Rule.SET
+    assert "2 is below resourceRequests[cpu] 4" in answer.violation.problem
+
+
+def test_a_privileged_container_does_not_get_a_contradicting_default() -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(make_rule("allowPrivilegeEscalation", "allContainers", {"default": False}))
+    )
+    container = make_container(securityContext={"privileged": True})
+
+    answer = submit(snapshot, make_pod(containers=[container]))
+
+    assert answer.patch == []
+    assert len(answer.decision.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "pointer"),
+    [
+        pytest.param({"containers": "abc"}, "/spec/containers", id="text-for-a-list"),
+        pytest.param({"containers": ["abc"]}, "/spec/containers/0", id="text-for-an-object"),
+        pytest.param(
+            {"containers": [make_container(resources="lots")]},
+            "/spec/containers/0/resources",
+            id="text-for-resources",
+        ),
+        pytest.param(
+            {"containers": [make_container(resources={"limits": {"cpu": ["1"]}})]},
+            f"{LIMITS}/cpu",
+            id="a-list-for-a-quantity",
+        ),
+    ],
+)
+def test_a_wrong_type_is_a_violation_that_names_the_spot(spec: Any, pointer: str) -> None:
+    """Never a 500, and never a silent pass."""
+    snapshot = pod_limits(
+        {"default": {"key": "memory", "value": "1Gi"}}, {"max": {"key": "cpu", "value": 2}}
+    )
+
+    answer = submit(snapshot, make_pod(**spec))
+
+    assert (pointer, "type") in answer.broken
+
+
+def test_fields_that_the_api_server_fills_first_get_no_default() -> None:
+    """There a value equal to its default can't be told from an absent one."""
+    snapshot = make_snapshot(
+        make_gvk_policy(
+            make_rule("imagePullPolicy", "allContainers", {"default": "Always"}),
+            make_rule("terminationGracePeriodSeconds", "podSpec", {"blocked": True}),
+        )
+    )
+
+    assert [problem.warning for problem in snapshot.problems] == [True]
+    assert submit(snapshot, make_pod()).patch == []
+    assert submit(snapshot, as_stored(make_pod())).allowed
+    assert not submit(snapshot, make_pod(terminationGracePeriodSeconds=31)).allowed
+
+
+def test_setting_the_priority_class_of_a_pod_removes_what_is_computed_from_it() -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(make_rule("priorityClassName", "podSpec", {"set": "batch"}))
+    )
+    pod = make_pod(priorityClassName="other", priority=5, preemptionPolicy="Never")
+
+    answer = submit(snapshot, pod)
+
+    assert "priority" not in answer.document["spec"]
+    assert "preemptionPolicy" not in answer.document["spec"]
+    assert answer.at("/spec/priorityClassName") == "batch"
+
+
+class TestUpdate:
+    """An update is judged by what it changes."""
+
+    snapshot = make_snapshot(
+        make_gvk_policy(
+            make_rule(
+                "resourceLimits", "allContainers", {"max": {"key": "nvidia.com/gpu", "value": 4}}
+            ),
+            make_rule("image", "allContainers", {"pattern": ["ghcr.io/*"]}),
+            make_rule("labels", "metadata", {"default": {"key": "team", "value": "a"}}),
+            make_rule("serviceAccountName", "podSpec", {"required": True}),
+            kind=DEPLOYMENT,
+        )
+    )
+
+    def deployment(self, gpus: int = 8, image: str = "docker.io/x") -> dict[str, Any]:
+        container = {
+            "name": "main",
+            "image": image,
+            "resources": {"limits": {"nvidia.com/gpu": gpus}},
+        }
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "x", "finalizers": ["a"], "labels": None},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        }
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            pytest.param(lambda o: o["metadata"].update(finalizers=[]), id="finalizer-removed"),
+            pytest.param(lambda o: o["metadata"].update(labels={"x": "y"}), id="label-added"),
+            pytest.param(lambda o: o["metadata"].update(ownerReferences=[{}]), id="owner"),
+            pytest.param(lambda o: o.update(status={"replicas": 1}), id="status"),
+        ],
+    )
+    def test_what_makes_nothing_worse_passes_unchanged(self, change: Any) -> None:
+        old = self.deployment()
+        new = copy.deepcopy(old)
+        change(new)
+
+        answer = submit(self.snapshot, new, old=old)
+
+        assert answer.allowed
+        assert answer.patch == []
+
+    @pytest.mark.parametrize(
+        ("gpus", "image", "broken"),
+        [
+            pytest.param(8, "ghcr.io/x", [], id="image-mended-gpus-unchanged"),
+            pytest.param(9, "docker.io/x", ["max"], id="gpus-raised"),
+            pytest.param(6, "docker.io/x", [], id="gpus-lowered-but-still-above"),
+            pytest.param(4, "docker.io/y", ["pattern"], id="another-wrong-image"),
+        ],
+    )
+    def test_a_violation_counts_if_it_is_new_or_worse(
+        self, gpus: int, image: str, broken: list[str]
+    ) -> None:
+        answer = submit(self.snapshot, self.deployment(gpus, image), old=self.deployment())
+
+        assert [rule for _, rule in answer.broken] == broken
+
+    def test_containers_go_together_by_name(self) -> None:
+        """A side car in front is new and judged; the old one has only moved."""
+        old, new = self.deployment(), self.deployment()
+        containers = new["spec"]["template"]["spec"]["containers"]
+        containers.insert(0, {"name": "side", "image": "docker.io/side"})
+
+        answer = submit(self.snapshot, new, old=old)
+
+        assert answer.broken == [("/spec/template/spec/containers/0/image", "pattern")]
+
+    def test_a_default_is_written_only_where_the_value_changed(self) -> None:
+        old, new = self.deployment(), self.deployment()
+        old["metadata"]["labels"] = {"team": "b"}
+        new["metadata"]["labels"] = {"other": "label"}
+
+        answer = submit(self.snapshot, new, old=old)
+
+        assert answer.at("/metadata/labels/team") == "a"
+
+    def test_running_pods_are_judged_and_never_mutated(self) -> None:
+        snapshot = compile_ok(
+            make_gvk_policy(
+                make_rule("labels", "metadata", {"set": {"key": "team", "value": "a"}}),
+                make_rule("image", "allContainers", {"pattern": ["ghcr.io/*"]}),
+            )
+        )
+        old = make_pod()
+        new = make_pod(containers=[make_container(image="docker.io/x")])
+        new["metadata"]["labels"] = {"team": "b"}
+
+        answer = submit(snapshot, new, old=old)
+
+        assert answer.patch == []
+        assert [rule for _, rule in answer.broken] == ["pattern", "set"]
+
+
+def test_two_passes_around_a_foreign_sidecar_touch_only_the_sidecar() -> None:
+    """Another webhook may add a container after us, at the front, and we are asked again."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule(
+                "resourceLimits", "allContainers", {"default": {"key": "memory", "value": "1Gi"}}
+            ),
+            make_rule("tolerations", "podSpec", {"set": [{"operator": "Exists"}]}),
+            make_rule("labels", "metadata", {"default": {"key": "team", "value": "a"}}),
+            make_rule("annotations", "metadata", {"default": {"key": "a/b", "value": "c"}}),
+        )
+    )
+    first = submit(snapshot, make_pod())
+    with_sidecar = copy.deepcopy(first.document)
+    with_sidecar["spec"]["containers"].insert(0, make_container("proxy"))
+
+    second = submit(snapshot, with_sidecar)
+
+    assert second.paths == ["/spec/containers/0/resources"]
+
+
+def test_what_kubernetes_adds_to_a_pod_is_no_breach_of_blocked() -> None:
+    """Every Pod has a token volume, its mount and two tolerations when we are asked."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule("volumes", "podSpec", {"blocked": True}),
+            make_rule("tolerations", "podSpec", {"blocked": True}),
+            make_rule("volumeMounts", "allContainers", {"blocked": True}),
+        )
+    )
+    token = {"name": "kube-api-access-x7k2p", "projected": {"sources": []}}
+    mount = {"name": token["name"], "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    own = {
+        "key": "node.kubernetes.io/not-ready",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    containers = [make_container(volumeMounts=[mount])]
+    pod = make_pod(containers=containers, volumes=[token], tolerations=[own])
+
+    assert submit(snapshot, pod).allowed
+    pod["spec"]["volumes"].append({"name": "mine", "emptyDir": {}})
+    assert submit(snapshot, pod).broken == [("/spec/volumes", "blocked")]

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhook.errors import SettingsError
+from webhook.model.settings import EngineSettings
+from webhook.settings import OPTIONS, Address, ServeSettings, add_options, load_settings
+
+HOME = {"HOME": "/home/ada"}
+
+
+def settings(
+    *flags: str, environment: dict[str, str] | None = None, file: Path | None = None
+) -> ServeSettings:
+    """Settings from a command line; the policies are given unless *flags* give them."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    if "--policies" not in flags:
+        flags = ("--policies", "/policies", *flags)
+    if file is not None:
+        flags = (*flags, "--config", str(file))
+    return load_settings(vars(parser.parse_args(flags)), {**HOME, **(environment or {})})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.yaml"
+
+
+def test_defaults_are_those_of_a_laptop() -> None:
+    got = settings()
+
+    assert got.listen == Address("127.0.0.1", 8443)
+    assert got.ops_listen == Address("127.0.0.1", 8080)
+    assert got.cert_dir == Path("/home/ada/.local/state/gatewright/certs")
+    assert got.max_body_bytes == 16 * 1024 * 1024
+    assert got.log_level == "info"
+    assert (got.tls_cert, got.tls_key, got.client_ca) == (None, None, None)
+
+
+def test_the_engine_gets_its_own_defaults() -> None:
+    assert settings().engine == EngineSettings()
+
+
+def test_the_engine_gets_what_is_set() -> None:
+    got = settings(
+        "--cluster-name=prod",
+        "--project-label=a/b,c/d",
+        "--department-label=e/f",
+        "--refuse-early=false",
+        "--trusted-controllers=system:serviceaccount:ops:*",
+        "--trusted-controllers=jobset",
+    )
+
+    assert got.engine == EngineSettings(
+        cluster_name="prod",
+        project_labels=("a/b", "c/d"),
+        department_label="e/f",
+        refuse_early=False,
+        trusted_controllers=("system:serviceaccount:ops:*", "jobset"),
+    )
+
+
+def test_a_flag_wins_over_a_variable_and_that_over_the_file(file: Path) -> None:
+    file.write_text("logLevel: error\nlisten: 10.0.0.3:3\nopsListen: 10.0.0.3:3\n")
+    environment = {"GATEWRIGHT_LISTEN": "10.0.0.2:2", "GATEWRIGHT_OPS_LISTEN": "10.0.0.2:2"}
+
+    got = settings("--listen", "10.0.0.1:1", environment=environment, file=file)
+
+    assert got.listen == Address("10.0.0.1", 1)
+    assert got.ops_listen == Address("10.0.0.2", 2)
+    assert got.log_level == "error"
+
+
+def test_the_file_may_be_named_by_a_variable(file: Path) -> None:
+    file.write_text("logLevel: debug\n")
+
+    assert settings(environment={"GATEWRIGHT_CONFIG": str(file)}).log_level == "debug"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("admission: {refuseEarly: false}", id="nested"),
+        pytest.param("admission.refuseEarly: false", id="dotted"),
+        pytest.param('admission: {refuseEarly: "false"}', id="text"),
+        pytest.param('{"admission": {"refuseEarly": false}}', id="json"),
+    ],
+)
+def test_a_file_may_nest_its_names_or_not(file: Path, text: str) -> None:
+    file.write_text(text)
+
+    assert settings(file=file).refuse_early is False
+
+
+def test_every_setting_can_be_given_in_every_way(file: Path) -> None:
+    file.write_text("".join(f"{option.key}: {EXAMPLES[option.key][0]}\n" for option in OPTIONS))
+    flags = [part for option in OPTIONS for part in (option.flag, EXAMPLES[option.key][0])]
+    variables = {option.variable: EXAMPLES[option.key][0] for option in OPTIONS}
+
+    want = ServeSettings(**{option.attribute: EXAMPLES[option.key][1] for option in OPTIONS})
+    assert settings(*flags) == want
+    assert load_settings({}, variables) == want
+    assert load_settings({}, {"GATEWRIGHT_CONFIG": str(file)}) == want
+
+
+EXAMPLES: dict[str, tuple[str, Any]] = {
+    "policies": ("/p", Path("/p")),
+    "listen": ("0.0.0.0:1", Address("0.0.0.0", 1)),
+    "opsListen": ("localhost:2", Address("localhost", 2)),
+    "tlsCert": ("/c", Path("/c")),
+    "tlsKey": ("/k", Path("/k")),
+    "certDir": ("/d", Path("/d")),
+    "clientCa": ("/a", Path("/a")),
+    "cluster": ("prod", "prod"),
+    "scope.projectLabel": ("p/q", ("p/q",)),
+    "scope.departmentLabel": ("d/e", "d/e"),
+    "admission.refuseEarly": ("false", False),
+    "trustedControllers": ("x,y", ("x", "y")),
+    "logLevel": ("WARNING", "warning"),
+    "maxBodyBytes": ("8000000", 8_000_000),
+    "jq.deadlineSeconds": ("0.5", 0.5),
+    "jq.memoryMib": ("512", 512),
+    "shutdown.delaySeconds": ("5", 5.0),
+    "shutdown.graceSeconds": ("7.5", 7.5),
+}
+
+
+def test_help_lists_every_setting_with_its_names_and_default() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+
+    text = re.sub(r"\s+", "", parser.format_help())
+
+    for option in OPTIONS:
+        assert f"{option.flag}" in text
+        assert f"({option.key},{option.variable}" in text
+        if option.default:
+            assert f"default{option.default}".replace(" ", "") in text
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        (":8443", Address("", 8443)),
+        ("[::1]:8443", Address("::1", 8443)),
+        ("gatewright.example:65535", Address("gatewright.example", 65535)),
+    ],
+)
+def test_an_address_is_host_and_port(given: str, want: Address) -> None:
+    assert settings("--listen", given).listen == want
+    assert str(want) == given
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "accepted"),
+    [
+        ("--listen", "8443", "HOST:PORT"),
+        ("--listen", "localhost:", "HOST:PORT"),
+        ("--listen", "localhost:http", "HOST:PORT"),
+        ("--listen", "localhost:65536", "HOST:PORT"),
+        ("--listen", "localhost:-1", "HOST:PORT"),
+        ("--listen", "localhost:٣", "HOST:PORT"),
+        ("--log-level", "chatty", "one of debug, info"),
+        ("--max-body-bytes", "16Mi", "a whole number"),
+        ("--max-body-bytes", "1", "a whole number from 1024"),
+        ("--jq-deadline-seconds", "nan", "a number from 0.01"),
+        ("--jq-deadline-seconds", "inf", "a number from 0.01"),
+        ("--jq-deadline-seconds", "soon", "a number from 0.01"),
+        ("--refuse-early", "maybe", "true or false"),
+        ("--tls-cert", "", "a path"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_says_what_is_accepted(
+    flag: str, value: str, accepted: str
+) -> None:
+    with pytest.raises(SettingsError, match=rf"{flag}: must be {accepted}"):
+        settings(f"{flag}={value}")
+
+
+def test_a_wrong_variable_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"GATEWRIGHT_LOG_LEVEL: must be one of"):
+        settings(environment={"GATEWRIGHT_LOG_LEVEL": "chatty"})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(
+            "logLevl: info", 'unknown setting "logLevl"; did you mean "logLevel"', id="key"
+        ),
+        pytest.param("scope: {projectLable: a}", 'did you mean "scope.projectLabel"', id="nested"),
+        pytest.param("jq: 5", 'unknown setting "jq"', id="group-without-names"),
+        pytest.param("listen: {host: a}", "listen: must be HOST:PORT", id="value-is-object"),
+        pytest.param("logLevel: [info]", "logLevel: must be one of", id="value-is-list"),
+        pytest.param("trustedControllers: [1]", "must be texts", id="list-of-numbers"),
+        pytest.param("maxBodyBytes: true", "must be a whole number", id="boolean-as-number"),
+        pytest.param("jq.memoryMib: 512\njq: {memoryMib: 1}", "is set twice", id="twice"),
+        pytest.param("- logLevel", "one mapping", id="list"),
+        pytest.param("a: 1\n---\nb: 2", "one mapping", id="two-documents"),
+        pytest.param("a: [", "settings.yaml:", id="no-yaml"),
+    ],
+)
+def test_a_wrong_file_is_an_error_that_says_where(file: Path, text: str, problem: str) -> None:
+    file.write_text(text)
+
+    with pytest.raises(SettingsError, match=re.escape(problem)):
+        settings(file=file)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing set\n", "{}"])
+def test_an_empty_file_sets_nothing(file: Path, text: str) -> None:
+    file.write_text(text)
+
+    assert settings(file=file) == settings()
+
+
+def test_a_missing_file_is_an_error(file: Path) -> None:
+    with pytest.raises(SettingsError, match=r"settings\.yaml"):
+        settings(file=file)
+
+
+def test_policies_must_be_given() -> None:
+    with pytest.raises(SettingsError, match="--policies DIR"):
+        load_settings({}, HOME)
+
+
+@pytest.mark.parametrize("flag", ["--tls-cert=/c", "--tls-key=/k"])
+def test_half_a_pair_is_an_error(flag: str) -> None:
+    with pytest.raises(SettingsError, match="go together"):
+        settings(flag)
+
+
+def test_variables_that_kubernetes_sets_for_a_service_are_left_alone() -> None:
+    environment = {
+        "GATEWRIGHT_SERVICE_HOST": "10.96.0.1",
+        "GATEWRIGHT_PORT": "tcp://10.96.0.1:443",
+        "GATEWRIGHT_PORT_443_TCP": "tcp://10.96.0.1:443",
+    }
+
+    assert settings(environment=environment) == settings()
+
+
+def test_an_empty_variable_is_as_none() -> None:
+    assert settings(environment={"GATEWRIGHT_CLIENT_CA": ""}) == settings()
+
+
+@pytest.mark.parametrize(
+    ("environment", "want"),
+    [
+        pytest.param({"XDG_STATE_HOME": "/state"}, "/state/gatewright/certs", id="xdg"),
+        pytest.param(
+            {"XDG_STATE_HOME": "relative"},
+            "/home/ada/.local/state/gatewright/certs",
+            id="relative-is-ignored",
+        ),
+    ],
+)
+def test_certificates_go_to_the_users_state_directory(
+    environment: dict[str, str], want: str
+) -> None:
+    assert settings(environment=environment).cert_dir == Path(want)
+
+
+def test_who_has_no_home_must_say_where_certificates_go() -> None:
+    with pytest.raises(SettingsError, match="--cert-dir"):
+        load_settings({"policies": "/p"}, {})
+
+    given = load_settings({"policies": "/p", "tls_cert": "/c", "tls_key": "/k"}, {})
+    assert given.cert_dir is None

@@ -1,0 +1,1 @@
+"""Gatewright: the admission gate for AI workloads on Kubernetes."""

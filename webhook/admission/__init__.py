@@ -1,0 +1,1 @@
+"""The use case: answer one review. No I/O."""

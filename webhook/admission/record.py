@@ -1,0 +1,174 @@
+"""`Decision` -> the line that auditors read, and its short form for the audit annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from webhook.admission.texts import NAME_MAX_CHARS, TEXT_MAX_CHARS, clean, printable, to_json
+from webhook.model.decision import Change, Decision, NotApplied, Outcome, Source, Violation
+from webhook.model.pointer import to_pointer
+from webhook.model.request import AdmissionRequest
+from webhook.model.scopes import Branch
+
+# Container runtimes split log lines at 16 KiB; the rest is for what the logger adds.
+RECORD_MAX_BYTES = 15 * 1024
+
+# Audit events are kept for long and often sent over the network.
+ANNOTATION_MAX_BYTES = 4096
+
+# More entries of one kind than could fit into either, so that none of the rest is encoded.
+_MAX_ENTRIES = 200
+
+_Lists = Mapping[str, tuple[Sequence[Any], Callable[[Any], dict[str, Any]]]]
+
+
+def decision_record(
+    request: AdmissionRequest,
+    decision: Decision | None,
+    *,
+    phase: str,
+    branch: Branch,
+    snapshot: str,
+    duration_s: float,
+    error: str = "",
+) -> dict[str, Any]:
+    """
+    What is kept of one review. No object, and no value that must not be printed.
+
+    *decision* is None where we failed; *error* then names the fault. *snapshot* is the
+    revision of what was in force. The time of day is added by whoever writes the record.
+    """
+    head: dict[str, Any] = {
+        "uid": clean(request.uid, NAME_MAX_CHARS),
+        "phase": phase,
+        "operation": request.operation.value,
+        "dryRun": request.dry_run,
+        "user": clean(request.user, NAME_MAX_CHARS),
+        "kind": {
+            "group": clean(request.kind.group, NAME_MAX_CHARS),
+            "version": clean(request.kind.version, NAME_MAX_CHARS),
+            "kind": clean(request.kind.kind, NAME_MAX_CHARS),
+        },
+        "subResource": clean(request.sub_resource, NAME_MAX_CHARS),
+        "namespace": clean(request.namespace, NAME_MAX_CHARS),
+        "name": clean(request.display_name, NAME_MAX_CHARS),
+        "project": clean(branch.project, NAME_MAX_CHARS),
+        "department": clean(branch.department, NAME_MAX_CHARS),
+        "outcome": (decision.outcome if decision else Outcome.FAILED).value,
+        "snapshot": snapshot,
+        "durationMs": round(duration_s * 1000, 3),
+    }
+    if error:
+        head["error"] = clean(error)
+    if decision is None:
+        return head
+    if decision.reason:
+        head["reason"] = clean(decision.reason)
+
+    lists: _Lists = {
+        "changes": (decision.changes, change_entry),
+        "violations": (decision.violations, violation_entry),
+        "notApplied": (decision.not_applied, not_applied_entry),
+        "policies": (decision.consulted, source_entry),
+    }
+    return _fit(head, lists, RECORD_MAX_BYTES)
+
+
+def audit_annotation(decision: Decision) -> str:
+    """
+    The decision as JSON for the cluster's audit log, at most `ANNOTATION_MAX_BYTES` long.
+
+    Empty where nothing was changed and nothing violated: the API server keeps only the first
+    annotation of a key, and a second pass, which changes nothing, must not take its place.
+    """
+    if not decision.changes and not decision.violations:
+        return ""
+    lists: _Lists = {
+        "violations": (decision.violations, violation_entry),
+        "changes": (decision.changes, change_entry),
+        "policies": (decision.consulted, source_entry),
+    }
+    return to_json(_fit({}, lists, ANNOTATION_MAX_BYTES)).decode()
+
+
+def source_entry(source: Source) -> dict[str, Any]:
+    """A policy that was consulted."""
+    return {
+        "kind": source.kind,
+        **_origin(source),
+        "revision": clean(source.revision, NAME_MAX_CHARS),
+    }
+
+
+def change_entry(change: Change) -> dict[str, Any]:
+    """A value that was written."""
+    return {
+        "path": clean(to_pointer(change.path), TEXT_MAX_CHARS * 2),
+        "field": clean(change.field),
+        "rule": change.rule.value,
+        "old": printable(change.old),
+        "new": printable(change.new),
+        **_origin(change.source),
+    }
+
+
+def violation_entry(violation: Violation) -> dict[str, Any]:
+    """A rule that was broken."""
+    return {
+        "path": clean(to_pointer(violation.path), TEXT_MAX_CHARS * 2),
+        "field": clean(violation.field),
+        "rule": violation.rule.value,
+        "problem": clean(violation.problem),
+        "value": printable(violation.value),
+        "accepted": clean(violation.accepted),
+        **_origin(violation.source),
+    }
+
+
+def not_applied_entry(left_out: NotApplied) -> dict[str, Any]:
+    """A default that was left out, and why."""
+    return {
+        "path": clean(to_pointer(left_out.path), TEXT_MAX_CHARS * 2),
+        "field": clean(left_out.field),
+        "rule": left_out.rule.value,
+        "reason": clean(left_out.reason),
+        **_origin(left_out.source),
+    }
+
+
+def _origin(source: Source) -> dict[str, Any]:
+    return {
+        "policy": clean(source.policy, NAME_MAX_CHARS),
+        "scope": source.scope.value,
+        "unit": clean(source.unit, NAME_MAX_CHARS),
+    }
+
+
+def _fit(head: Mapping[str, Any], lists: _Lists, max_bytes: int) -> dict[str, Any]:
+    """
+    *head* and *lists* as one object whose JSON has at most *max_bytes*.
+
+    Where they don't fit, the list that takes most room loses its last entry, again and again;
+    `omitted` then says how many each has lost. Empty lists are left out. *head* must fit.
+    """
+    entries = {
+        key: [encode(item) for item in items[:_MAX_ENTRIES]]
+        for key, (items, encode) in lists.items()
+    }
+    sizes = {key: [len(to_json(entry)) + 1 for entry in kept] for key, kept in entries.items()}
+    totals = {key: sum(kept) for key, kept in sizes.items()}
+    # Beside the entries: the keys, their brackets, and the longest `omitted`.
+    frame = len(to_json(dict(head))) + sum(2 * len(key) + 24 for key in lists) + 16
+    while frame + sum(totals.values()) > max_bytes and any(totals.values()):
+        largest = max(totals, key=lambda key: totals[key])
+        totals[largest] -= sizes[largest].pop()
+        entries[largest].pop()
+
+    omitted = {
+        key: len(items) - len(entries[key])
+        for key, (items, _) in lists.items()
+        if len(items) > len(entries[key])
+    }
+    kept = {key: kept for key, kept in entries.items() if kept}
+    return {**head, **kept, **({"omitted": omitted} if omitted else {})}

@@ -1,0 +1,162 @@
+"""
+The main path: one request and one snapshot to a decision.
+
+Nothing here waits, reads a clock or asks the network: equal arguments give equal decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from webhook.mapping.locate import JqPlaces
+from webhook.model.decision import Decision, NotApplied, Rule
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.request import AdmissionRequest, Operation, Phase
+from webhook.model.scopes import Branch
+from webhook.policy.effective import Plan
+from webhook.policy.enforce import Enforcer
+from webhook.store.snapshot import Snapshot
+
+_POD = GroupVersionKind("", "v1", "Pod")
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_NODES_GROUP = "system:nodes"
+# KAI's own pods that hold a shared GPU or scale a node group; made by its service accounts.
+_KAI_NAMESPACES = frozenset({"kai-resource-reservation", "kai-scale-adjust"})
+_KAI_USERS = "system:serviceaccount:kai-*:*"
+
+# A controller owner of this kind stands for the workloads that its own owner may be.
+_OWNER_KINDS: Mapping[tuple[str, str], tuple[GroupVersionKind, ...]] = {
+    ("apps/v1", "ReplicaSet"): (
+        GroupVersionKind("apps", "v1", "Deployment"),
+        GroupVersionKind("apps", "v1", "ReplicaSet"),
+    ),
+    ("batch/v1", "Job"): (
+        GroupVersionKind("batch", "v1", "CronJob"),
+        GroupVersionKind("batch", "v1", "Job"),
+    ),
+}
+
+
+def review(
+    request: AdmissionRequest,
+    phase: Phase,
+    snapshot: Snapshot,
+    located: JqPlaces | None = None,
+    branch: Branch | None = None,
+) -> Decision:
+    """
+    Decide on one request.
+
+    *located* are the places that jq found for `snapshot.jq_sources`; *branch* stands in for the
+    namespace's where the caller knows better (`review --project`). `request.object` is edited:
+    afterwards it is the object as it will be.
+
+    Raises:
+        EvaluationError: a mapping failed on this object.
+    """
+    if request.operation not in (Operation.CREATE, Operation.UPDATE):
+        return Decision(allowed=True, reason=f"{request.operation} is not judged")
+    if request.object is None:
+        return Decision(allowed=True, reason="there is no object")
+    mapping = snapshot.mappings.get(request.kind)
+    if request.sub_resource:
+        reason = f"subresource {request.sub_resource} is not judged"
+        return Decision(allowed=True, mapped=mapping is not None, reason=reason)
+    if mapping is None:
+        return Decision(allowed=True, reason=f"no mapping covers {request.kind}")
+    branch = snapshot.branch(request.namespace) if branch is None else branch
+    plan = snapshot.plan(request.kind, branch)
+    if plan is None:
+        return Decision(allowed=True, mapped=True, reason=f"no policy concerns {request.kind} here")
+    exempt = _exemption(request, snapshot, branch)
+    if exempt:
+        return Decision(allowed=True, mapped=True, reason=exempt)
+    return _enforce(request, request.object, phase, snapshot, plan, located)
+
+
+def _enforce(
+    request: AdmissionRequest,
+    document: dict[str, Any],
+    phase: Phase,
+    snapshot: Snapshot,
+    plan: Plan,
+    located: JqPlaces | None,
+) -> Decision:
+    old = request.old_object if request.operation is Operation.UPDATE else None
+    enforcer = Enforcer(plan, document, old, located)
+    # A Pod that runs is not changed under its owner's feet; most of it is immutable anyway.
+    runs = request.kind == _POD and request.operation is Operation.UPDATE
+    if phase is not Phase.VALIDATE and not runs:
+        enforcer.mutate()
+    enforcer.judge()
+    findings = enforcer.findings
+    violations = tuple(findings.violations)
+    denied = bool(violations)
+    if phase is Phase.MUTATE:
+        # Where something is only missing, a later webhook may fill it: /validate judges again.
+        denied = snapshot.settings.refuse_early and any(
+            violation.rule is not Rule.REQUIRED for violation in violations
+        )
+        violations = violations if denied else ()
+    keeps_changes = phase is Phase.REVIEW or not denied
+    return Decision(
+        allowed=not denied,
+        mapped=True,
+        changes=tuple(findings.changes) if keeps_changes else (),
+        violations=violations,
+        not_applied=tuple(findings.not_applied),
+        warnings=tuple([_warning(item) for item in findings.not_applied]),
+        patch=enforcer.editor.operations if keeps_changes else [],
+        consulted=plan.consulted,
+    )
+
+
+def _warning(item: NotApplied) -> str:
+    return f"{item.field}: {item.rule} not applied, {item.reason} ({item.source})"
+
+
+def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) -> str:
+    """
+    Why this object is not judged; ``""`` if it is.
+
+    Decided by who asks. Labels, annotations and ownerReferences can be written by anybody and
+    never exempt by themselves.
+    """
+    metadata = (request.object or {}).get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if request.kind == _POD:
+        annotations = metadata.get("annotations")
+        if (
+            _NODES_GROUP in request.groups
+            and isinstance(annotations, dict)
+            and _MIRROR_ANNOTATION in annotations
+        ):
+            return "mirror pod of a node"
+        if request.namespace in _KAI_NAMESPACES and fnmatchcase(request.user, _KAI_USERS):
+            return "pod of the KAI scheduler itself"
+    owner = _controller(metadata)
+    if owner is None or not _is_trusted(request.user, snapshot):
+        return ""
+    api_version, kind = owner
+    kinds = _OWNER_KINDS.get(owner) or (
+        GroupVersionKind.of({"apiVersion": api_version, "kind": kind}),
+    )
+    for candidate in kinds:
+        if snapshot.plan(candidate, branch) is not None:
+            return f"made by {request.user} for a {candidate.kind}, which was judged"
+    return ""
+
+
+def _controller(metadata: dict[str, Any]) -> tuple[str, str] | None:
+    """Group version and kind of the owner that is the controller."""
+    owners = metadata.get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict) and owner.get("controller") is True:
+            return str(owner.get("apiVersion")), str(owner.get("kind"))
+    return None
+
+
+def _is_trusted(user: str, snapshot: Snapshot) -> bool:
+    return any(fnmatchcase(user, name) for name in snapshot.settings.trusted_controllers)

@@ -1,0 +1,78 @@
+"""The web applications: routes, and what is done around every handler."""
+
+from __future__ import annotations
+
+import logging
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from webhook.api import admission_routes, health_routes
+from webhook.api.problems import message_of, problem, status_of
+from webhook.api.services import SERVICES, Services
+from webhook.telemetry.metrics import Rejection
+
+log = logging.getLogger("gatewright.api")
+
+_REJECTION_BY_STATUS = {
+    400: Rejection.MALFORMED,
+    403: Rejection.CERTIFICATE,
+    404: Rejection.PATH,
+    405: Rejection.METHOD,
+    408: Rejection.SLOW,
+    413: Rejection.TOO_LARGE,
+    415: Rejection.CONTENT_TYPE,
+}
+
+
+def build_app(services: Services) -> web.Application:
+    """The application that the cluster calls: `/mutate` and `/validate`."""
+    return _build(services, admission_routes.routes)
+
+
+def build_ops_app(services: Services) -> web.Application:
+    """The application for the kubelet and Prometheus: `/healthz`, `/readyz`, `/metrics`."""
+    return _build(services, health_routes.routes)
+
+
+def _build(services: Services, routes: web.RouteTableDef) -> web.Application:
+    app = web.Application(middlewares=[count_and_contain], client_max_size=services.max_body_bytes)
+    app[SERVICES] = services
+    app.on_response_prepare.append(_finish_headers)
+    app.add_routes(routes)
+    return app
+
+
+@web.middleware
+async def count_and_contain(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn whatever a handler raises into an answer, and count the answer."""
+    services = request.app[SERVICES]
+    metrics = services.metrics
+    response: web.StreamResponse
+    try:
+        with services.running.one():
+            response = await handler(request)
+    except web.HTTPException as e:
+        # Raised by the framework: no such path, no such method, body too large.
+        allowed = {"Allow": e.headers["Allow"]} if "Allow" in e.headers else None
+        response = problem(e.status, headers=allowed)
+    except Exception as e:
+        response = problem(status_of(e), message_of(e))
+        if response.status >= 500:
+            log.exception("a handler failed")
+
+    if response.status in _REJECTION_BY_STATUS:
+        metrics.rejected.labels(_REJECTION_BY_STATUS[response.status]).inc()
+    resource = request.match_info.route.resource
+    metrics.observe_http(resource.canonical if resource else "", response.status)
+    return response
+
+
+async def _finish_headers(request: web.Request, response: web.StreamResponse) -> None:
+    # The framework would name itself and its version.
+    response.headers["Server"] = "gatewright"
+    if request.app[SERVICES].readiness.draining:
+        # The caller opens its next connection elsewhere. The framework has written its own
+        # headers by now, and would close without saying so.
+        response.headers["Connection"] = "close"
+        response.force_close()

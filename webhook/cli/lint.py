@@ -1,0 +1,56 @@
+"""`gatewright lint`: everything that is wrong in a set of policy documents."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from webhook.cli.policies import add_policy_flags, complain, jq_worker, load_policies
+from webhook.errors import SettingsError
+
+NAME = "lint"
+HELP = "find every error in policy documents"
+_DESCRIPTION = """
+Reads policy documents as the server would and reports every error with file, document and path.
+All PATHs are one set: documents may refer to one another. Exit code: 0 if there is no error
+(warnings count with --strict), 1 if there is one, 2 if a PATH can't be read.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
+    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a file or directory")
+    parser.add_argument("--strict", action="store_true", help="warnings are errors")
+    add_policy_flags(parser, with_policies=False)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        with jq_worker() as worker:
+            snapshot = load_policies(args.paths, args, worker)
+    except SettingsError as error:
+        complain(str(error))
+        return 2
+    errors = 0
+    for problem in snapshot.problems:
+        is_error = args.strict or not problem.warning
+        errors += is_error
+        label = "error" if is_error else "warning"
+        sys.stdout.write(f"{problem.document}: {label}: {_place(problem.path)}{problem.problem}\n")
+    warnings = len(snapshot.problems) - errors
+    documents = len(snapshot.documents)
+    sys.stdout.write(
+        f"{_count(documents, 'document')} in force, {_count(errors, 'error')},"
+        f" {_count(warnings, 'warning')}\n"
+    )
+    return 1 if errors else 0
+
+
+def _place(path: str) -> str:
+    return f"{path}: " if path else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

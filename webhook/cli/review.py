@@ -1,0 +1,236 @@
+"""`gatewright review`: what the gate would say to manifests, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from webhook.admission.report import report_of
+from webhook.admission.response import violation_line
+from webhook.admission.review import review
+from webhook.admission.texts import clean
+from webhook.cli.policies import add_policy_flags, complain, jq_worker, load_policies
+from webhook.errors import EvaluationError, ManifestError, SettingsError
+from webhook.mapping.locate import locate_by_jq
+from webhook.mapping.programs import JqWorker
+from webhook.model.decision import Decision
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
+from webhook.model.request import AdmissionRequest, Operation, Phase
+from webhook.model.scopes import Branch
+from webhook.store.snapshot import Snapshot
+
+NAME = "review"
+HELP = "say what the gate would answer to manifests, without a cluster"
+_DESCRIPTION = """
+Completes and judges every document of every FILE (YAML or JSON, `-` for standard input) as the
+server would. Exit code: 0 if all are allowed, 1 if one is denied, 2 on unusable input.
+"""
+
+_RED, _GREEN, _YELLOW, _RESET = "\033[31m", "\033[32m", "\033[33m", "\033[0m"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
+    parser.add_argument("files", metavar="FILE", nargs="+", help="manifests; - reads stdin")
+    add_policy_flags(parser)
+    parser.add_argument(
+        "--namespace", "-n", metavar="NS", help="default: the document's, else default"
+    )
+    parser.add_argument("--project", metavar="P", help="default: the namespace's")
+    parser.add_argument("--department", metavar="D", help="default: the namespace's")
+    parser.add_argument(
+        "--operation",
+        choices=[Operation.CREATE.value, Operation.UPDATE.value],
+        help="default: CREATE, with --old UPDATE",
+    )
+    parser.add_argument("--old", metavar="FILE", help="the objects before an UPDATE")
+    parser.add_argument("--user", metavar="NAME", default="", help="who submits")
+    parser.add_argument(
+        "-o", dest="output", choices=["text", "json", "yaml", "patch"], default="text"
+    )
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """One document and its answer; *error* where a mapping failed on it."""
+
+    source: str
+    request: AdmissionRequest
+    decision: Decision
+    error: str = ""
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return report_of(self.source, self.request, self.decision, error=self.error)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        with jq_worker() as worker:
+            snapshot = load_policies(args.policies, args, worker)
+            errors = [problem for problem in snapshot.problems if not problem.warning]
+            for problem in snapshot.problems:
+                complain(f"{'warning: ' if problem.warning else ''}{problem}")
+            if errors:
+                # An answer without these policies would not be the server's.
+                return 2
+            manifests = [manifest for file in args.files for manifest in _read(file)]
+            old = _old_objects(args.old)
+            reviewed = [_review(manifest, args, snapshot, worker, old) for manifest in manifests]
+    except (ManifestError, SettingsError) as error:
+        complain(str(error))
+        return 2
+    _print(reviewed, args.output)
+    if any(item.error for item in reviewed):
+        return 2
+    return 0 if all(item.decision.allowed for item in reviewed) else 1
+
+
+def _read(file: str) -> list[Manifest]:
+    if file == "-":
+        return load_documents(sys.stdin.buffer.read(), "stdin")
+    return load_file(Path(file))
+
+
+def _old_objects(file: str | None) -> dict[tuple[GroupVersionKind, str], dict[str, Any]] | None:
+    if file is None:
+        return None
+    return {_identity(manifest): manifest.value for manifest in _read(file)}
+
+
+def _identity(manifest: Manifest) -> tuple[GroupVersionKind, str]:
+    kind = _kind_of(manifest)
+    metadata = manifest.value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return kind, name if isinstance(name, str) else ""
+
+
+def _kind_of(manifest: Manifest) -> GroupVersionKind:
+    if not isinstance(manifest.value, dict):
+        raise ManifestError(manifest.name, "is no Kubernetes object")
+    kind = GroupVersionKind.of(manifest.value)
+    if not kind.version or not kind.kind:
+        raise ManifestError(manifest.name, "apiVersion and kind are needed")
+    return kind
+
+
+def _review(
+    manifest: Manifest,
+    args: argparse.Namespace,
+    snapshot: Snapshot,
+    worker: JqWorker,
+    old: dict[tuple[GroupVersionKind, str], dict[str, Any]] | None,
+) -> Reviewed:
+    kind, name = _identity(manifest)
+    old_object = None
+    if old is not None:
+        old_object = old.get((kind, name))
+        if old_object is None:
+            raise ManifestError(manifest.name, f"--old has no {kind.kind} {name!r}")
+    elif args.operation == Operation.UPDATE:
+        raise SettingsError("--operation UPDATE needs --old")
+    metadata = manifest.value.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if args.namespace is not None:
+        namespace = args.namespace
+    if not isinstance(namespace, str) or not namespace:
+        namespace = "default"
+    operation = Operation(args.operation or (Operation.UPDATE if old_object else Operation.CREATE))
+    request = AdmissionRequest(
+        uid=manifest.name,
+        kind=kind,
+        operation=operation,
+        object=manifest.value,
+        old_object=old_object,
+        name=name,
+        namespace=namespace,
+        user=args.user,
+    )
+    branch = snapshot.branch(namespace)
+    branch = Branch(
+        branch.cluster,
+        branch.department if args.department is None else args.department,
+        branch.project if args.project is None else args.project,
+    )
+    try:
+        located = locate_by_jq(worker, snapshot.jq_sources(kind), manifest.value)
+        decision = review(request, Phase.REVIEW, snapshot, located, branch)
+    except EvaluationError as error:
+        return Reviewed(manifest.name, request, Decision(allowed=False, mapped=True), str(error))
+    return Reviewed(manifest.name, request, decision)
+
+
+def _print(reviewed: list[Reviewed], output: str) -> None:
+    match output:
+        case "json":
+            reports = orjson.dumps([item.report for item in reviewed], option=orjson.OPT_INDENT_2)
+            sys.stdout.write(reports.decode() + "\n")
+        case "yaml":
+            sys.stdout.write(dump_yaml([[item.report for item in reviewed]]))
+        case "patch":
+            for item in reviewed:
+                sys.stdout.write(orjson.dumps(item.decision.patch).decode() + "\n")
+        case _:
+            colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            for line in _text(reviewed):
+                sys.stdout.write((line if colour else _plain(line)) + "\n")
+
+
+def _plain(line: str) -> str:
+    for code in (_RED, _GREEN, _YELLOW, _RESET):
+        line = line.replace(code, "")
+    return line
+
+
+def _text(reviewed: list[Reviewed]) -> Iterator[str]:
+    for item in reviewed:
+        yield f"{_title(item)}: {_verdict(item)}"
+        decision = item.decision
+        for change in decision.changes:
+            where = f" [{change.selector} {change.item}]".replace(" ]", "]")
+            old = "" if change.old is None else f"{_show(change.old)} -> "
+            yield (
+                f"  {_YELLOW}~{_RESET} {clean(change.field + where)}: {old}"
+                f"{_show(change.new)} ({change.rule}, {change.source})"
+            )
+        for warning in decision.warnings:
+            yield f"  {_YELLOW}!{_RESET} {clean(warning)}"
+        for violation in decision.violations:
+            yield f"  {_RED}✗{_RESET} {violation_line(violation)}"
+    denied = sum([not item.decision.allowed and not item.error for item in reviewed])
+    failed = sum([bool(item.error) for item in reviewed])
+    unmapped = sum([not item.decision.mapped for item in reviewed])
+    yield (
+        f"{len(reviewed)} reviewed: {len(reviewed) - denied - failed} allowed"
+        f" ({unmapped} of them not mapped), {denied} denied, {failed} failed"
+    )
+
+
+def _title(item: Reviewed) -> str:
+    request = item.request
+    name = request.display_name
+    return clean(f"{item.source} {request.kind.kind} {request.namespace}/{name}")
+
+
+def _verdict(item: Reviewed) -> str:
+    if item.error:
+        return f"{_RED}failed{_RESET}, {clean(item.error)}"
+    if not item.decision.allowed:
+        return f"{_RED}denied{_RESET}"
+    if item.decision.changes:
+        return f"{_GREEN}allowed{_RESET}, completed"
+    reason = f", {item.decision.reason}" if item.decision.reason else ""
+    return f"{_GREEN}allowed{_RESET}{reason}"
+
+
+def _show(value: Any) -> str:
+    return clean(value if isinstance(value, str) else orjson.dumps(value).decode())

@@ -1,0 +1,320 @@
+"""The server process: what is wired to what, from the first listener to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import ssl
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NoReturn
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from webhook.api.app import build_app, build_ops_app
+from webhook.api.services import Readiness, Services
+from webhook.errors import SettingsError
+from webhook.mapping.programs import JqWorker
+from webhook.settings import Address, ServeSettings
+from webhook.store.directory import DirectoryStore
+from webhook.store.snapshot import Current, DocumentProblem, Snapshot
+from webhook.telemetry.logs import configure_logging, log_loop_error
+from webhook.telemetry.metrics import Metrics
+from webhook.tls.context import ServerTls
+from webhook.tls.issue import DEVELOPMENT_HOSTS, ensure_development_certificate
+
+log = logging.getLogger("gatewright.serve")
+
+# Longer than API servers keep an idle connection (90 s in Go), so that they close it and not we,
+# while they may be sending. Also the time that a caller has for its request line and headers.
+KEEPALIVE_S = 120.0
+
+# After the last listener is closed: for requests that are on their way through the kernel.
+LAST_CALL_S = 0.2
+
+# For what is still running or being written when the time for draining is over.
+_CLOSE_S = 1.0
+
+_RENEWAL_CHECK_S = 6 * 3600.0
+_RESTART_AFTER_S = 5.0
+
+# How many objects may be made before the collector looks for cycles. Decoding makes many objects
+# and no cycles: a review of 2.6 MB in small parts took 0.48 s with Python's 700, 0.35 s with this.
+_GC_THRESHOLD = 50_000
+
+
+def serve(settings: ServeSettings) -> int:
+    """
+    Serve until SIGTERM or SIGINT. Returns the exit code.
+
+    Raises:
+        WebhookError: the policies, a certificate or an address cannot be used.
+    """
+    configure_logging(settings.log_level)
+    logging.getLogger("aiohttp.server").addFilter(_is_worth_a_line)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings))
+    return 0
+
+
+async def _serve(settings: ServeSettings) -> None:
+    asyncio.get_running_loop().set_exception_handler(log_loop_error)
+    stop = _stop_event()
+    current, metrics = Current(), Metrics()
+    readiness = Readiness(current)
+    jq = JqWorker(settings.jq_limits)
+    services = Services(
+        current,
+        metrics,
+        readiness,
+        jq,
+        max_body_bytes=settings.max_body_bytes,
+        client_certificate_required=settings.client_ca is not None,
+    )
+    store = DirectoryStore(
+        settings.policies,
+        current,
+        settings=settings.engine,
+        check_query=lambda source, path: jq.check(source, path=path),
+        on_reload=_Reporter(metrics).report,
+    )
+
+    # Closed in reverse: the admission listener drains while the other still answers.
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(services.close)
+        tls, ca = _load_certificate(settings, metrics)
+        ops = await _listen(stack, build_ops_app(services), settings.ops_listen)
+        snapshot = await asyncio.to_thread(store.load)
+        admission = await _listen(stack, build_app(services), settings.listen, tls.context)
+        async with _background() as start:
+            start("watch policies", store.watch)
+            start("watch certificate", tls.watch)
+            if ca is not None:
+                start("renew certificate", lambda: _renew(settings))
+            # What is here now stays: the collector need not look at it ever again.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_THRESHOLD, 20, 50)
+            readiness.listening = True
+            _announce(admission.address, ops.address, ca, snapshot)
+
+            await stop.wait()
+            log.info("shutting down")
+            readiness.draining = True
+            await asyncio.sleep(settings.shutdown_delay_seconds)
+            await _drain(admission, services, settings.shutdown_grace_seconds)
+    log.info("stopped")
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    # Whatever a port scanner sends is an error with a stack trace to the library.
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The loop of uvloop where it is installed: it answers about a tenth more requests."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def _stop_event() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; the second one acts as if nothing were there."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        stop.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return stop
+
+
+# --- listeners ---
+
+
+class _Listener:
+    """One address that is listened on."""
+
+    def __init__(self, runner: web.AppRunner, address: Address) -> None:
+        self.address = address
+        self._runner = runner
+
+    async def stop_accepting(self) -> None:
+        """Close the address. Connections that are open stay so."""
+        for site in list(self._runner.sites):
+            await site.stop()
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack,
+    app: web.Application,
+    address: Address,
+    tls: ssl.SSLContext | None = None,
+) -> _Listener:
+    """
+    Answer with *app* at *address* until *stack* ends.
+
+    Raises:
+        SettingsError: nothing can listen there.
+    """
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        keepalive_timeout=KEEPALIVE_S,
+        shutdown_timeout=_CLOSE_S,
+    )
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, address.host or None, address.port, ssl_context=tls).start()
+    except OSError as e:
+        # asyncio's own text repeats the address.
+        reason = (e.strerror or str(e)).rpartition(": ")[2]
+        raise SettingsError(f"cannot listen on {address}: {reason}") from e
+    return _Listener(runner, Address(address.host, runner.addresses[0][1]))
+
+
+async def _drain(listener: _Listener, services: Services, grace_s: float) -> None:
+    """
+    Accept no more, and wait for what runs.
+
+    The framework's own shutdown waits for handlers as well, but reads nothing more meanwhile,
+    so that a request whose body is on its way would never be finished.
+    """
+    await listener.stop_accepting()
+    await asyncio.sleep(LAST_CALL_S)
+    if not await services.running.wait_idle(grace_s):
+        log.warning("requests were cut off", extra={"requests": services.running.count})
+
+
+# --- certificates ---
+
+
+def _load_certificate(settings: ServeSettings, metrics: Metrics) -> tuple[ServerTls, Path | None]:
+    """The TLS of the admission listener, and the authority if it is a development one."""
+    ca: Path | None = None
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        certificate, key = settings.tls_cert, settings.tls_key
+    else:
+        ca, certificate, key = _ensure_certificate(settings)
+    tls = ServerTls(
+        certificate,
+        key,
+        client_ca=settings.client_ca,
+        on_change=lambda end: metrics.certificate_not_after.set(end.timestamp()),
+        on_failure=metrics.certificate_failures.inc,
+    )
+    return tls, ca
+
+
+def _ensure_certificate(settings: ServeSettings) -> tuple[Path, Path, Path]:
+    if settings.cert_dir is None:
+        raise SettingsError("where to keep a certificate must be given: --cert-dir DIR")
+    try:
+        paths = ensure_development_certificate(
+            settings.cert_dir, (*DEVELOPMENT_HOSTS, *_own_hosts(settings.listen))
+        )
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else e
+        raise SettingsError(f"cannot make a certificate in {settings.cert_dir}: {reason}") from e
+    return paths.ca, paths.certificate, paths.key
+
+
+def _own_hosts(listen: Address) -> tuple[str, ...]:
+    """The host of *listen*, unless it means every address of the machine."""
+    try:
+        is_everywhere = ip_address(listen.host).is_unspecified
+    except ValueError:
+        is_everywhere = not listen.host
+    return () if is_everywhere else (listen.host,)
+
+
+async def _renew(settings: ServeSettings) -> NoReturn:
+    """Make the development certificate anew when it is due; the watch takes it over."""
+    while True:
+        await asyncio.sleep(_RENEWAL_CHECK_S)
+        await asyncio.to_thread(_ensure_certificate, settings)
+
+
+# --- beside the requests ---
+
+
+@contextlib.asynccontextmanager
+async def _background() -> AsyncIterator[Callable[[str, Callable[[], Awaitable[None]]], None]]:
+    """Run tasks for the time of the block. One that fails is logged and started again."""
+    tasks: list[asyncio.Task[None]] = []
+
+    async def run(name: str, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await work()
+            except Exception:
+                log.exception("background task failed", extra={"task": name})
+            await asyncio.sleep(_RESTART_AFTER_S)
+
+    try:
+        yield lambda name, work: tasks.append(asyncio.create_task(run(name, work), name=name))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Reporter:
+    """Tells log and metrics what each snapshot holds. Called from the thread that loads."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._known: frozenset[DocumentProblem] = frozenset()
+
+    def report(self, snapshot: Snapshot) -> None:
+        warnings = sum(problem.warning for problem in snapshot.problems)
+        self._metrics.show_snapshot(
+            snapshot.revision,
+            time_s=time.time(),
+            documents=Counter(document.kind for document in snapshot.documents),
+            errors=len(snapshot.problems) - warnings,
+            warnings=warnings,
+        )
+        # Each problem once, and not again with every other change of the directory.
+        for problem in snapshot.problems:
+            if problem not in self._known:
+                level = logging.WARNING if problem.warning else logging.ERROR
+                place = {"document": problem.document, "path": problem.path}
+                log.log(level, "document: %s", problem.problem, extra=place)
+        self._known = frozenset(snapshot.problems)
+        count = len(snapshot.documents)
+        log.info("policies loaded", extra={"revision": snapshot.revision, "documents": count})
+
+
+def _announce(admission: Address, ops: Address, ca: Path | None, snapshot: Snapshot) -> None:
+    lines = [
+        f"admission: https://{_shown(admission)}/mutate, https://{_shown(admission)}/validate",
+        f"health and metrics: http://{_shown(ops)}/readyz, http://{_shown(ops)}/metrics",
+        *([f"CA certificate: {ca}"] if ca is not None else []),
+        f"ready: {len(snapshot.documents)} documents in force",
+    ]
+    log.info("ready", extra={"listen": str(admission), "opsListen": str(ops)})
+    # Nobody may be reading.
+    with contextlib.suppress(OSError):
+        print("\n".join(lines), flush=True)
+
+
+def _shown(address: Address) -> Address:
+    """An address that can be called, where we listen on all of them."""
+    return address._replace(host=address.host or "localhost")

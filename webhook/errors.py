@@ -1,0 +1,63 @@
+"""
+The tree of errors.
+
+    WebhookError
+    ├── DecodeError        the caller sent something that is no review (HTTP 400)
+    ├── ManifestError      a file or text is no YAML/JSON document; says file and line
+    ├── SpecError          a document of ours is wrong; *path* says where
+    │   └── MissingReferenceError  it names a document that is not there (yet)
+    ├── QuantityError      a text is no Kubernetes quantity
+    ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
+    ├── NotReadyError      nothing is in force yet (HTTP 500)
+    └── SettingsError      a flag, variable or settings file is wrong
+"""
+
+from __future__ import annotations
+
+
+class WebhookError(Exception):
+    """Anything that this package raises on purpose."""
+
+
+class DecodeError(WebhookError):
+    """A request body is not an AdmissionReview that we can answer."""
+
+
+class ManifestError(WebhookError):
+    """A text is not a readable YAML or JSON document."""
+
+    def __init__(self, source: str, problem: str, *, line: int | None = None) -> None:
+        where = source if line is None else f"{source}:{line}"
+        super().__init__(f"{where}: {problem}")
+        self.source = source
+        self.problem = problem
+        self.line = line
+
+
+class SpecError(WebhookError):
+    """A policy, mapping or another document of ours is wrong; *path* says where."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+        self.problem = problem
+
+
+class MissingReferenceError(SpecError):
+    """A document names another one that is not there (yet)."""
+
+
+class QuantityError(WebhookError):
+    """A text is not a Kubernetes quantity."""
+
+
+class EvaluationError(WebhookError):
+    """A mapping failed on this object. The cluster's failurePolicy decides."""
+
+
+class NotReadyError(WebhookError):
+    """No snapshot is in force yet, so no request can be answered."""
+
+
+class SettingsError(WebhookError):
+    """A flag, an environment variable or the settings file is wrong."""

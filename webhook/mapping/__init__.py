@@ -1,0 +1,1 @@
+"""Where things are in any kind of object: queries, places, fields."""

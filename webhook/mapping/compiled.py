@@ -1,0 +1,176 @@
+"""A mapping, compiled: the selectors of one kind and the fields at each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from webhook.errors import MissingReferenceError, SpecError
+from webhook.mapping.fields import Field
+from webhook.mapping.plain import parse_ref
+from webhook.mapping.programs import Selector, compile_selector
+from webhook.model.documents import Document, SpecMappingSpec, SpecSelectorSpec
+from webhook.model.globs import Glob
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.names import did_you_mean
+
+# Globs for the keys of an item; it is meant if all of them match.
+ItemPattern = Mapping[str, Glob]
+
+_WORD = re.compile(r'"([^"\\]*)"|([A-Za-z_]\w*)')
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSelector:
+    """
+    One selector.
+
+    Where *creates* is not None, a place that is absent may be created: below each place of
+    *parent* (the whole object if None) at that path. *server_defaults* and *server_items* are
+    what the API server puts into a field before it asks us; see `is_filled`. *literals* are the
+    names that the query spells out; the other keys of a place's path tell its places apart for
+    people.
+    """
+
+    name: str
+    query: Selector
+    fields: Mapping[str, Field]
+    parent: str | None = None
+    creates: tuple[str, ...] | None = None
+    server_defaults: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    server_items: Mapping[str, tuple[ItemPattern, ...]] = field(default_factory=dict)
+    literals: frozenset[str] = frozenset()
+
+    def is_filled(self, field_name: str) -> bool:
+        """Whether *field_name* has a value here whatever the submitter wrote."""
+        return field_name in self.server_defaults or field_name in self.server_items
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMapping:
+    """Where the parts of one kind are."""
+
+    kind: GroupVersionKind
+    selectors: Mapping[str, CompiledSelector]
+    source: str
+    resource: str = ""
+
+    def selectors_with(self, field_name: str) -> list[str]:
+        """The selectors that expose *field_name*, in the mapping's order."""
+        return [name for name, sel in self.selectors.items() if field_name in sel.fields]
+
+
+def compile_mapping(
+    document: Document, groups: Mapping[str, Mapping[str, Field]]
+) -> CompiledMapping:
+    """
+    Compile one SpecMapping against the field groups in force, which are named in any case.
+
+    Raises:
+        ExceptionGroup: of SpecError, one for each problem; MissingReferenceError for a group
+            that is not there.
+    """
+    spec: SpecMappingSpec = document.spec
+    problems: list[SpecError] = []
+    selectors: dict[str, CompiledSelector] = {}
+    for name, selector in spec.spec_selectors.items():
+        path = f"spec.specSelectors.{name}"
+        try:
+            selectors[name] = _compile_selector(name, selector, path, groups, problems)
+        except SpecError as error:
+            problems.append(error)
+        parent = selector.dependency.spec_selector if selector.dependency else None
+        if parent is not None and parent not in spec.spec_selectors:
+            hint = did_you_mean(parent, spec.spec_selectors)
+            problems.append(
+                SpecError(f"{path}.dependency.specSelector", f"no selector {parent!r}{hint}")
+            )
+    problems += _cycles(spec)
+    if problems:
+        raise ExceptionGroup("the mapping is wrong", problems)
+    return CompiledMapping(
+        kind=spec.workload_type,
+        selectors=selectors,
+        source=document.source,
+        resource=spec.resource,
+    )
+
+
+def _compile_selector(
+    name: str,
+    selector: SpecSelectorSpec,
+    path: str,
+    groups: Mapping[str, Mapping[str, Field]],
+    problems: list[SpecError],
+) -> CompiledSelector:
+    fields: dict[str, Field] = {}
+    for index, group_name in enumerate(selector.field_groups):
+        where = f"{path}.fieldGroups[{index}]"
+        group = groups.get(group_name.lower())
+        if group is None:
+            hint = did_you_mean(group_name, groups)
+            problems.append(MissingReferenceError(where, f"no field group {group_name!r}{hint}"))
+            continue
+        for twice in sorted(fields.keys() & group.keys()):
+            problems.append(SpecError(where, f"field {twice!r} is in another of its groups too"))
+        fields.update(group)
+    for key, named in (
+        ("serverDefaults", selector.server_defaults),
+        ("serverItems", selector.server_items),
+    ):
+        for field_name in named:
+            if field_name not in fields and not problems:
+                hint = did_you_mean(field_name, fields)
+                problems.append(SpecError(f"{path}.{key}", f"no field {field_name!r} here{hint}"))
+    creates: tuple[str, ...] | None = None
+    dependency = selector.dependency
+    if dependency is not None and dependency.path is not None:
+        try:
+            creates = parse_ref(dependency.path)
+        except ValueError as error:
+            problems.append(SpecError(f"{path}.dependency.path", str(error)))
+    return CompiledSelector(
+        name=name,
+        query=compile_selector(selector.query, path=f"{path}.query"),
+        fields=fields,
+        parent=dependency.spec_selector if dependency else None,
+        creates=creates,
+        server_defaults={key: tuple(values) for key, values in selector.server_defaults.items()},
+        server_items={
+            key: tuple([_compile_item(item, f"{path}.serverItems.{key}") for item in items])
+            for key, items in selector.server_items.items()
+        },
+        literals=frozenset(
+            quoted or word for quoted, word in _WORD.findall(selector.query) if quoted or word
+        ),
+    )
+
+
+def _compile_item(item: Mapping[str, str], path: str) -> ItemPattern:
+    try:
+        return {key: Glob.compile(glob) for key, glob in item.items()}
+    except ValueError as error:
+        raise SpecError(path, str(error)) from error
+
+
+def _cycles(spec: SpecMappingSpec) -> list[SpecError]:
+    """One problem for each circle of selectors that depend on one another."""
+    problems = []
+    for name in spec.spec_selectors:
+        chain: list[str] = []
+        current: str | None = name
+        while current is not None and current in spec.spec_selectors and current not in chain:
+            chain.append(current)
+            dependency = spec.spec_selectors[current].dependency
+            current = dependency.spec_selector if dependency else None
+        # Each cycle once, from its first selector in the order of names.
+        if current == name and name == min(chain):
+            problems.append(
+                SpecError(
+                    f"spec.specSelectors.{name}.dependency",
+                    f"depends on itself: {' -> '.join([*chain, name])}",
+                )
+            )
+    return problems

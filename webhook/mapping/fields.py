@@ -1,0 +1,154 @@
+"""Fields: named values at a place, and how they are found there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.errors import SpecError
+from webhook.mapping.plain import parse_ref
+from webhook.model.documents import Document, FieldGroupSpec, GroupField
+from webhook.model.names import did_you_mean
+from webhook.model.values import FieldType
+
+KEY_VALUE = "KeyValue"
+KEY_VALUE_MAP = "KeyValueMap"
+
+# Words in the path of a field of somebody's own group that make its text a secret to us.
+_SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "apikey", "privatekey")
+_SECRET_NAMES = frozenset(
+    {"env", "envfrom", "args", "command", "annotations", "data", "stringdata"}
+)
+_TEXTUAL = (FieldType.STRING, FieldType.STRINGS, FieldType.OBJECT, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """
+    One field of a group, compiled.
+
+    *ref* leads from the place to the value. With *is_map*, the value is an object and an
+    enforcement names one of its keys; *type* is then that of the entries. *type* is None where
+    the group's author gave none. Hierarchical policies name the *native* ones. The other parts
+    are as in catalog/field_groups.yaml.
+    """
+
+    name: str
+    type: FieldType | None
+    ref: tuple[str, ...]
+    is_map: bool = False
+    native: bool = False
+    sensitive: bool = False
+    having: str | None = None
+    not_below: str | None = None
+    not_above: str | None = None
+    not_with: str | None = None
+    removes: tuple[str, ...] = ()
+    format: str | None = None
+
+
+class RefMismatchError(Exception):
+    """On the way to a field stands something that is no object. *ref* leads to it."""
+
+    def __init__(self, ref: tuple[str, ...], value: Any) -> None:
+        super().__init__()
+        self.ref = ref
+        self.value = value
+
+
+def read_ref(node: Any, ref: tuple[str, ...]) -> Any:
+    """
+    The value at *ref* below *node*; None where it is absent.
+
+    Raises:
+        RefMismatchError: something on the way is neither absent nor an object.
+    """
+    for depth, token in enumerate(ref):
+        if node is None:
+            return None
+        if not isinstance(node, dict):
+            raise RefMismatchError(ref[:depth], node)
+        node = node.get(token)
+    return node
+
+
+def compile_group(document: Document) -> dict[str, Field]:
+    """
+    The fields of one FieldGroup, by name.
+
+    Raises:
+        ExceptionGroup: of SpecError, one for each problem.
+    """
+    spec: FieldGroupSpec = document.spec
+    problems: list[SpecError] = []
+    fields: dict[str, Field] = {}
+    for name, field in spec.fields.items():
+        path = f"spec.fields.{name}"
+        try:
+            fields[name] = _compile_field(name, field, path, builtin=document.builtin)
+        except SpecError as error:
+            problems.append(error)
+    for name in spec.item_selectors:
+        problems.append(
+            SpecError(f"spec.itemSelectors.{name}", "item selectors are not available yet")
+        )
+    if problems:
+        raise ExceptionGroup("the field group is wrong", problems)
+    return fields
+
+
+def _compile_field(name: str, field: GroupField, path: str, *, builtin: bool) -> Field:
+    if field.formatter not in (None, KEY_VALUE, KEY_VALUE_MAP):
+        hint = did_you_mean(field.formatter, (KEY_VALUE, KEY_VALUE_MAP))
+        raise SpecError(f"{path}.formatter", f"only built-in formatters are available yet{hint}")
+    if field.item_selectors:
+        raise SpecError(f"{path}.itemSelectors", "item selectors are not available yet")
+    if field.type is FieldType.ITEMIZED and not builtin:
+        raise SpecError(f"{path}.type", "itemized is a type of native fields only")
+    ref: tuple[str, ...] = (name,)
+    if field.spec_ref is not None:
+        try:
+            ref = parse_ref(field.spec_ref)
+        except ValueError as error:
+            raise SpecError(f"{path}.specRef", str(error)) from error
+    return Field(
+        name=name,
+        type=field.type or (FieldType.STRING if field.formatter == KEY_VALUE_MAP else None),
+        ref=ref,
+        is_map=field.formatter == KEY_VALUE_MAP,
+        sensitive=field.sensitive or (not builtin and _is_secret(ref, field.type)),
+        having=field.having,
+        not_below=field.not_below,
+        not_above=field.not_above,
+        not_with=field.not_with,
+        removes=tuple(field.removes),
+        format=field.format,
+    )
+
+
+def _is_secret(ref: tuple[str, ...], field_type: FieldType | None) -> bool:
+    if field_type not in _TEXTUAL:
+        return False
+    plain = [token.lower().replace("-", "").replace("_", "") for token in ref]
+    return any(
+        token in _SECRET_NAMES or any(word in token for word in _SECRET_WORDS) for token in plain
+    )
+
+
+def native_group(rows: Mapping[str, Mapping[str, Any]], workload_type: str) -> dict[str, Field]:
+    """The fields of a native workload type, from the rows of the catalogue."""
+    fields = {}
+    for path, row in rows.items():
+        if workload_type in row["workloads"]:
+            fields[path] = Field(
+                name=path,
+                type=FieldType(row["type"]),
+                ref=tuple(path.split(".")),
+                native=True,
+                sensitive=row.get("sensitive", False),
+                not_below=row.get("notBelow"),
+                not_above=row.get("notAbove"),
+                not_with=row.get("notWith"),
+            )
+    return fields

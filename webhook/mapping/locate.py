@@ -1,0 +1,178 @@
+"""Object and mapping to places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.errors import EvaluationError
+from webhook.mapping.compiled import CompiledMapping, CompiledSelector
+from webhook.mapping.plain import Mismatch
+from webhook.mapping.programs import JqWorker, QueryFailure, document_for_jq
+from webhook.model.pointer import Path, lookup
+from webhook.model.values import json_type
+
+# Paths that the jq worker found, by the text of the query.
+JqPlaces = Mapping[str, tuple[Path, ...]]
+
+
+def locate_by_jq(worker: JqWorker, sources: tuple[str, ...], document: dict[str, Any]) -> JqPlaces:
+    """
+    The places that only jq can find, by query. Waits for the worker.
+
+    Raises:
+        EvaluationError: a query failed on this object, or the worker died over it.
+    """
+    if not sources:
+        return {}
+    places: dict[str, tuple[Path, ...]] = {}
+    answers = worker.evaluate_paths(sources, document_for_jq(document))
+    for source, answer in zip(sources, answers, strict=True):
+        if isinstance(answer, QueryFailure):
+            raise EvaluationError(f"query {source!r} of the mapping failed: {answer.reason}")
+        places[source] = tuple(answer)
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """
+    What one selector found.
+
+    A path of *paths* leads to an object, or to nothing where one may be created; *mismatches*
+    are the spots where something of another type stands in the way.
+    """
+
+    paths: tuple[Path, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
+
+
+class Locator:
+    """Finds the places of one object. Each selector is asked once."""
+
+    def __init__(
+        self, mapping: CompiledMapping, document: dict[str, Any], jq_places: JqPlaces
+    ) -> None:
+        self._mapping = mapping
+        self._document = document
+        self._jq_places = jq_places
+        self._found: dict[str, Places] = {}
+
+    def places(self, selector: CompiledSelector) -> Places:
+        """
+        The places of *selector*, in the order of the document; absent ones that may be created
+        are among them.
+
+        Raises:
+            EvaluationError: its query was not evaluated for this object.
+        """
+        found = self._found.get(selector.name)
+        if found is None:
+            found = self._found[selector.name] = self._locate(selector)
+        return found
+
+    def _locate(self, selector: CompiledSelector) -> Places:
+        plain = selector.query.plain
+        mismatches: list[Mismatch] = []
+        if plain is not None:
+            located = plain.locate(self._document)
+            candidates = located.paths
+            mismatches += located.mismatches
+        else:
+            try:
+                candidates = self._jq_places[selector.query.source]
+            except KeyError:
+                raise EvaluationError(f"selector {selector.name}: not evaluated") from None
+        paths: dict[Path, None] = {}
+        absent: list[Path] = []
+        for path in candidates:
+            node = lookup(self._document, path)
+            if isinstance(node, dict):
+                paths[path] = None
+            elif node is None:
+                absent.append(path)
+            else:
+                mismatches.append(Mismatch(path, "object", json_type(node)))
+        if selector.creates is not None and (absent or not paths or selector.parent):
+            for path in self._creatable(selector):
+                if path not in paths and _is_free(self._document, path):
+                    paths[path] = None
+        return Places(tuple(paths), tuple(mismatches))
+
+    def _creatable(self, selector: CompiledSelector) -> list[Path]:
+        """Where an absent place of *selector* may be created, by its chain of dependencies."""
+        if selector.creates is None:
+            return []
+        if selector.parent is None:
+            return [selector.creates]
+        parent = self._mapping.selectors[selector.parent]
+        return [path + selector.creates for path in self.places(parent).paths]
+
+
+def _is_free(document: dict[str, Any], path: Path) -> bool:
+    """Whether nothing stands at *path*, and nothing but objects on the way to it."""
+    node: Any = document
+    for token in path:
+        if not isinstance(node, dict):
+            return False
+        node = node.get(token)
+        if node is None:
+            return True
+    return False
+
+
+def item_name(selector: CompiledSelector, document: dict[str, Any], path: Path) -> str:
+    """
+    What tells the place at *path* from its siblings: `Worker/pytorch`, `main`, ``""``.
+
+    Items of lists go by their name, else by their index.
+    """
+    parts: list[str] = []
+    node: Any = document
+    for token in path:
+        if isinstance(node, list) and isinstance(token, int):
+            node = node[token] if token < len(node) else None
+            name = node.get("name") if isinstance(node, dict) else None
+            parts.append(name if isinstance(name, str) and name else str(token))
+        else:
+            node = node.get(token) if isinstance(node, dict) else None
+            if token not in selector.literals:
+                parts.append(str(token))
+    return "/".join(parts)
+
+
+def match_old_path(old: Any, new: Any, path: Path) -> Path | None:
+    """
+    The path in *old* of what stands at *path* in *new*: items of lists go together by name, and
+    by position where they have none. None where *old* has no such item.
+    """
+    matched: list[str | int] = []
+    for token in path:
+        if isinstance(token, int):
+            if not isinstance(old, list) or not isinstance(new, list):
+                return None
+            index = _match_item(old, new[token] if token < len(new) else None, token)
+            if index is None:
+                return None
+            matched.append(index)
+            old, new = old[index], new[token]
+        else:
+            matched.append(token)
+            old = old.get(token) if isinstance(old, dict) else None
+            new = new.get(token) if isinstance(new, dict) else None
+    return tuple(matched)
+
+
+def _match_item(old: list[Any], item: Any, position: int) -> int | None:
+    name = item.get("name") if isinstance(item, dict) else None
+    if isinstance(name, str):
+        # Most items did not move, and a search for each would be quadratic.
+        beside = old[position] if position < len(old) else None
+        if isinstance(beside, dict) and beside.get("name") == name:
+            return position
+        for index, candidate in enumerate(old):
+            if isinstance(candidate, dict) and candidate.get("name") == name:
+                return index
+        return None
+    return position if position < len(old) else None

@@ -1,0 +1,125 @@
+"""A decision: the answer to one review, with every reason for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from webhook.model.pointer import Path
+from webhook.model.scopes import Scope
+
+# Stands where a value must not be printed: environment variables, arguments, commands,
+# annotations, secrets.
+NOT_SHOWN = "(not shown)"
+
+
+class Rule(StrEnum):
+    """What an enforcement asks for. `TYPE` is no rule of a policy: the value has a wrong type."""
+
+    SET = "set"
+    DEFAULT = "default"
+    DEFAULT_FROM = "defaultFrom"
+    REQUIRED = "required"
+    MIN = "min"
+    MAX = "max"
+    STEP = "step"
+    OPTIONS = "options"
+    PATTERN = "pattern"
+    BLOCKED = "blocked"
+    CAN_EDIT = "canEdit"
+    TYPE = "type"
+
+
+class Outcome(StrEnum):
+    """The closed set that metrics and records count by."""
+
+    ALLOWED = "allowed"
+    MUTATED = "mutated"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The policy that an enforcement comes from. *revision* is a hash of its content."""
+
+    policy: str
+    scope: Scope
+    unit: str = ""
+    kind: str = "GVKPolicy"
+    revision: str = ""
+
+    def __str__(self) -> str:
+        return f"policy {self.policy}, {self.scope} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value that mutation wrote. *old* and *new* are as printed: hidden where secret."""
+
+    path: Path
+    field: str
+    selector: str
+    item: str
+    rule: Rule
+    old: Any
+    new: Any
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """
+    One rule that the workload breaks.
+
+    *problem* says what is wrong (`above the maximum`), *accepted* what would be right (`≤ 8`);
+    *value* is as printed: hidden where secret, None where there is none.
+    """
+
+    path: Path
+    field: str
+    selector: str
+    item: str
+    rule: Rule
+    problem: str
+    value: Any
+    accepted: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplied:
+    """A default that was left out because it contradicts a submitted value."""
+
+    path: Path
+    field: str
+    rule: Rule
+    reason: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """
+    The answer to one review.
+
+    *patch* is RFC 6902, as it goes over the wire. *reason* says why nothing was judged where
+    nothing was (no mapping, no policy, DELETE, a subresource, ...).
+    """
+
+    allowed: bool
+    mapped: bool = False
+    changes: tuple[Change, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    not_applied: tuple[NotApplied, ...] = ()
+    warnings: tuple[str, ...] = ()
+    patch: list[dict[str, Any]] = field(default_factory=list)
+    consulted: tuple[Source, ...] = ()
+    reason: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        if not self.allowed:
+            return Outcome.DENIED
+        return Outcome.MUTATED if self.patch else Outcome.ALLOWED

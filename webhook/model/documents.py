@@ -1,0 +1,370 @@
+"""
+Our documents, as their authors write them.
+
+Pydantic stands at the border only: a document is parsed once, every problem in it is collected,
+and the rest of the package works on the result. Values of enforcements stay as written; the
+compiler judges them by the type of their field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar
+
+import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from webhook.errors import SpecError
+from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, GroupVersionKind
+from webhook.model.names import did_you_mean
+from webhook.model.scopes import Scope
+from webhook.model.values import FieldType
+
+
+class Spec(BaseModel):
+    """A part of a document: camelCase names, nothing unknown, no silent conversion."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=False, extra="forbid", strict=True, frozen=True
+    )
+
+
+def _read_kind(value: Any) -> Any:
+    if isinstance(value, dict):
+        unknown = sorted(set(value) - {"group", "version", "kind"})
+        if unknown:
+            hint = did_you_mean(str(unknown[0]), ("group", "version", "kind"))
+            raise ValueError(f"unknown field {unknown[0]!r}{hint}")
+        parts = {name: value.get(name) or "" for name in ("group", "version", "kind")}
+        if not all(isinstance(part, str) for part in parts.values()):
+            raise ValueError("group, version and kind are texts")
+        if not parts["version"] or not parts["kind"]:
+            raise ValueError("version and kind are needed (group too, but for core kinds)")
+        return GroupVersionKind(**parts)
+    if isinstance(value, str):
+        for name, kind in NATIVE_KINDS.items():
+            if name.lower() == value.lower():
+                return kind
+        hint = did_you_mean(value, NATIVE_KINDS)
+        raise ValueError(f"{value!r} is no native workload type{hint}")
+    if isinstance(value, GroupVersionKind):
+        return value
+    raise ValueError("must be a native workload type or {group, version, kind}")
+
+
+def _read_kinds(value: Any) -> Any:
+    if not isinstance(value, list):
+        return (_read_kind(value),)
+    if not value:
+        raise ValueError("names no workload type")
+    return tuple([_read_kind(item) for item in value])
+
+
+def _read_scope(value: Any) -> Any:
+    for scope in Scope:
+        if isinstance(value, str) and value.lower() == scope.value:
+            return scope
+    raise ValueError(f"must be one of {', '.join(Scope)}")
+
+
+Kind = Annotated[GroupVersionKind, BeforeValidator(_read_kind)]
+Kinds = Annotated[tuple[GroupVersionKind, ...], BeforeValidator(_read_kinds)]
+ScopeName = Annotated[Scope, BeforeValidator(_read_scope)]
+
+
+class ScopedSpec(Spec):
+    """What both kinds of policy say about where they hold."""
+
+    scope: ScopeName
+    project: str = ""
+    department: str = ""
+    cluster: str = ""
+    # Warn and Audit are named in the language; the compiler refuses them until they are built.
+    mode: Literal["Enforce", "Warn", "Audit"] = "Enforce"
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _unit_fits_scope(self) -> ScopedSpec:
+        if self.scope in (Scope.PROJECT, Scope.DEPARTMENT) and not self.unit:
+            raise ValueError(f"scope {self.scope} needs the field {self.scope}")
+        return self
+
+    @property
+    def unit(self) -> str:
+        """The cluster, department or project; ``""`` for a cluster means this one."""
+        match self.scope:
+            case Scope.CLUSTER:
+                return self.cluster
+            case Scope.DEPARTMENT:
+                return self.department
+            case Scope.PROJECT:
+                return self.project
+            case _:
+                return ""
+
+
+class WorkloadPolicySpec(ScopedSpec):
+    """A hierarchical policy. The trees are flattened by the compiler, which knows the fields."""
+
+    workload_type: Kinds
+    defaults: dict[str, Any] | None = None
+    rules: dict[str, Any] | None = None
+    imposed_assets: list[Any] | dict[str, Any] | None = None
+
+
+class GvkRule(Spec):
+    """One flat rule: a field at the places of a selector, and what is enforced there."""
+
+    field: str
+    spec_selector: str
+    item_selector: str | None = None
+    selector_params: dict[str, Any] | None = None
+    allow_override: bool = False
+    enforcements: list[dict[str, Any]] = Field(min_length=1)
+
+
+class GvkPolicySpec(ScopedSpec):
+    workload_type: Kind
+    rules: list[GvkRule] = Field(default_factory=list)
+
+
+class FormatterField(Spec):
+    get_expr: str | None = None
+    set_expr: str | None = None
+    args_info: dict[str, str] = Field(default_factory=dict)
+    args_enum: dict[str, list[str]] = Field(default_factory=dict)
+    array_key: dict[str, str] | None = None
+
+
+class FormatterSpec(Spec):
+    name: str = ""
+    description: str = ""
+    fields: dict[str, FormatterField]
+
+
+class GroupField(Spec):
+    """One field of a group. The keys after *item_selectors* are ours; see the catalogue."""
+
+    formatter: str | None = None
+    spec_ref: str | None = None
+    description: str = ""
+    type: FieldType | None = Field(default=None, strict=False)
+    item_selectors: list[str] = Field(default_factory=list)
+    sensitive: bool = False
+    having: str | None = None
+    not_below: str | None = None
+    not_above: str | None = None
+    not_with: str | None = None
+    removes: list[str] = Field(default_factory=list)
+    format: Literal["label", "annotation"] | None = None
+
+
+class ItemSelectorSpec(Spec):
+    description: str = ""
+    query: str | None = None
+    args_info: dict[str, str] = Field(default_factory=dict)
+
+
+class FieldGroupSpec(Spec):
+    name: str = ""
+    description: str = ""
+    fields: dict[str, GroupField] = Field(default_factory=dict)
+    item_selectors: dict[str, ItemSelectorSpec] = Field(default_factory=dict)
+
+
+class Dependency(Spec):
+    spec_selector: str | None = None
+    path: str | None = None
+
+
+class SpecSelectorSpec(Spec):
+    description: str = ""
+    query: str
+    field_groups: list[str]
+    dependency: Dependency | None = None
+    # Values that the API server fills in before it asks us, or leaves out of what it sends, by
+    # field. If there is only one, an absent field has it.
+    server_defaults: dict[str, list[Any]] = Field(default_factory=dict)
+    # Items of lists that Kubernetes adds before it asks us, by field: globs for their keys.
+    server_items: dict[str, list[dict[str, str]]] = Field(default_factory=dict)
+
+
+class SpecMappingSpec(Spec):
+    workload_type: Kind
+    description: str = ""
+    resource: str = ""
+    spec_selectors: dict[str, SpecSelectorSpec]
+
+
+_SPECS: dict[str, type[Spec]] = {
+    "WorkloadPolicy": WorkloadPolicySpec,
+    "GVKPolicy": GvkPolicySpec,
+    "Formatter": FormatterSpec,
+    "FieldGroup": FieldGroupSpec,
+    "SpecMapping": SpecMappingSpec,
+}
+# In the order in which `gatewright crds` prints them. DataSource is read by a later compiler.
+POLICY_KINDS = (*_SPECS, "DataSource")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """
+    One document of ours, parsed.
+
+    *source* says where it was read (`baseline.yaml#0`); *created* is its creationTimestamp as
+    text, which sorts by age.
+    """
+
+    kind: str
+    name: str
+    spec: Any
+    source: str
+    created: str = ""
+    revision: str = ""
+    builtin: bool = field(default=False)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies it: kind and name. Names are unique without regard to case."""
+        return self.kind, self.name.lower()
+
+
+def is_ours(value: dict[str, Any]) -> bool:
+    """Whether a manifest is of our policy API group, in any version."""
+    return GroupVersionKind.of(value).group == POLICY_GROUP
+
+
+def revision_of(value: Any) -> str:
+    """A short hash of a document's content. Equal content, equal revision."""
+    encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
+    return hashlib.sha256(encoded).hexdigest()[:12]
+
+
+def parse_document(value: dict[str, Any], source: str, *, builtin: bool = False) -> Document:
+    """
+    Read one manifest of our group.
+
+    Raises:
+        ExceptionGroup: of SpecError, one for each problem.
+    """
+    problems: list[SpecError] = []
+    gvk = GroupVersionKind.of(value)
+    spec_type = _SPECS.get(gvk.kind)
+    if spec_type is None:
+        hint = did_you_mean(gvk.kind, POLICY_KINDS)
+        raise _group([SpecError("kind", f"{gvk.kind!r} is no kind of {POLICY_GROUP}{hint}")])
+    if gvk.version != VERSION:
+        problems.append(SpecError("apiVersion", f"must be {POLICY_GROUP}/{VERSION}"))
+    metadata = value.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        problems.append(SpecError("metadata.name", "a name is needed"))
+        name = ""
+    for key in value:
+        if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
+            hint = did_you_mean(key, ("metadata", "spec"))
+            problems.append(SpecError(key, f"unknown field{hint}"))
+    spec = parse_spec(spec_type, value.get("spec"), "spec", problems)
+    if problems:
+        raise _group(problems)
+    created = metadata.get("creationTimestamp")
+    return Document(
+        kind=gvk.kind,
+        name=name,
+        spec=spec,
+        source=source,
+        created=created if isinstance(created, str) else "",
+        revision=revision_of(value.get("spec")),
+        builtin=builtin,
+    )
+
+
+def _group(problems: list[SpecError]) -> ExceptionGroup[SpecError]:
+    return ExceptionGroup("the document is wrong", problems)
+
+
+_SpecT = TypeVar("_SpecT", bound=Spec)
+
+
+def parse_spec(
+    spec_type: type[_SpecT], value: Any, path: str, problems: list[SpecError]
+) -> _SpecT | None:
+    """Read one part of a document; what is wrong is added to *problems*, with its path."""
+    if not isinstance(value, dict):
+        problems.append(SpecError(path, "must be an object"))
+        return None
+    if issubclass(spec_type, ScopedSpec):
+        value = _canonical_keys(value, spec_type)
+    try:
+        return spec_type.model_validate(value)
+    except ValidationError as error:
+        problems.extend(_spec_problems(error, spec_type, path))
+        return None
+
+
+def _canonical_keys(value: dict[str, Any], spec_type: type[Spec]) -> dict[str, Any]:
+    """Key words of policies are matched without regard to case (`Defaults`, `Rules`)."""
+    canonical = {name.lower(): name for name in _aliases(spec_type)}
+    renamed: dict[str, Any] = {}
+    for key, part in value.items():
+        name = canonical.get(key.lower(), key)
+        renamed[key if name in renamed else name] = part
+    return renamed
+
+
+def _aliases(spec_type: type[BaseModel]) -> list[str]:
+    return [info.alias or name for name, info in spec_type.model_fields.items()]
+
+
+def _spec_problems(error: ValidationError, spec_type: type[Spec], path: str) -> Iterable[SpecError]:
+    for item in error.errors(include_url=False):
+        where = path + "".join(
+            [f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]]
+        )
+        message = item["msg"]
+        if item["type"] == "extra_forbidden":
+            known = _known_names(spec_type, item["loc"][:-1])
+            message = f"unknown field{did_you_mean(str(item['loc'][-1]), known)}"
+        elif item["type"] == "missing":
+            message = "is needed"
+        elif item["type"] == "value_error":
+            message = str(item["ctx"]["error"])
+        else:
+            message = message[:1].lower() + message[1:]
+        yield SpecError(where, message)
+
+
+def _known_names(spec_type: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The names that may stand at *location*, for a hint."""
+    current: type[BaseModel] = spec_type
+    for part in location:
+        if isinstance(part, int):
+            continue
+        for name, info in current.model_fields.items():
+            if part in (name, info.alias):
+                inner = _inner_model(info.annotation)
+                if inner is not None:
+                    current = inner
+    return _aliases(current)
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        found = _inner_model(argument)
+        if found is not None:
+            return found
+    return None

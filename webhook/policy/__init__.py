@@ -1,0 +1,1 @@
+"""The rules. Pure: no network, disk or clock."""

@@ -1,0 +1,256 @@
+"""
+Scopes to the policy in force: which enforcements hold for one kind on one branch.
+
+WorkloadPolicy: the rules of a field stand at one level of a branch; the narrowest default wins;
+what the system level says gives way to any other. GVKPolicy: a rule has an identity, its slot;
+the broader one holds unless it allows the narrower to replace it. Between the two, all rules
+hold, and of two defaults the GVKPolicy's counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from webhook.errors import SpecError
+from webhook.mapping.compiled import CompiledMapping, CompiledSelector, ItemPattern
+from webhook.mapping.fields import Field
+from webhook.model.decision import Rule, Source
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.scopes import Branch, Scope
+from webhook.policy.enforcement import MUTATING, CompiledPolicy, Enforcement, Entry, Slot
+
+# Sentences for a policy that cannot hold, with its own path and the reason.
+Contradiction = SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlan:
+    """
+    Everything that is enforced at one slot.
+
+    *ref* leads from the place to the value. Of *sets* and *defaults* the first counts; canEdit
+    compares with *standard*, the first of both. *filled* are the values that the API server fills
+    in before it asks us: there a default or `required` never acts, and `blocked` and `canEdit`
+    accept those values, and if there is only one, a field that is absent has it. Items of
+    *own_items* are Kubernetes' own, and no rule looks at them.
+    """
+
+    slot: Slot
+    field: Field
+    ref: tuple[str, ...]
+    sets: tuple[Enforcement, ...] = ()
+    defaults: tuple[Enforcement, ...] = ()
+    judges: tuple[Enforcement, ...] = ()
+    standard: Enforcement | None = None
+    filled: tuple[object, ...] = ()
+    own_items: tuple[ItemPattern, ...] = ()
+
+    def read_as(self, current: object) -> object:
+        """What *current* counts as: an absent value is the one that the API server fills in."""
+        if current is None and len(self.filled) == 1:
+            return self.filled[0]
+        return current
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorPlan:
+    """What is enforced at the places of one selector."""
+
+    selector: CompiledSelector
+    fields: tuple[FieldPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The effective policy of one kind on one branch, ready to run over an object."""
+
+    mapping: CompiledMapping
+    selectors: tuple[SelectorPlan, ...]
+    consulted: tuple[Source, ...]
+
+    @property
+    def jq_sources(self) -> tuple[str, ...]:
+        """The queries of its selectors that only jq can answer, parents included."""
+        names = dict.fromkeys([part.selector.name for part in self.selectors])
+        for name in list(names):
+            parent = self.mapping.selectors[name].parent
+            while parent is not None:
+                names[parent] = None
+                parent = self.mapping.selectors[parent].parent
+        queries = [self.mapping.selectors[name].query for name in names]
+        return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One entry in force, and what it overrode."""
+
+    entry: Entry
+    overrides: tuple[Entry, ...] = ()
+
+
+def holds_at(policy: CompiledPolicy, branch: Branch) -> bool:
+    """Whether *policy* concerns workloads on *branch*. A cluster left out is this one."""
+    if not policy.scope.has_unit:
+        return True
+    if policy.scope is Scope.CLUSTER and not policy.unit:
+        return True
+    return policy.unit == branch.unit(policy.scope)
+
+
+def age(policy: CompiledPolicy) -> tuple[bool, str, str]:
+    """Sorts the older first: by creationTimestamp, without one later, then by name."""
+    return (not policy.document.created, policy.document.created, policy.document.name)
+
+
+def effective_entries(policies: Sequence[CompiledPolicy]) -> list[Effective]:
+    """The entries in force where all of *policies* hold, in a fixed order."""
+    hierarchical = [policy for policy in policies if not policy.is_flat]
+    flat = [policy for policy in policies if policy.is_flat]
+    return [*_flat_entries(flat), *_rule_entries(hierarchical), *_default_entries(hierarchical)]
+
+
+def _rule_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
+    """Rules of a field stand at one level. If two claim it, the older document has it."""
+    for group in _by_slot(policies, lambda entry: entry.enforcement.rule not in MUTATING).values():
+        wider = [item for item in group if item[0].scope is Scope.SYSTEM]
+        claims = [item for item in group if item[0].scope is not Scope.SYSTEM]
+        if not claims:
+            # Somebody's own system policy replaces the shipped one.
+            claims = [item for item in wider if not item[0].document.builtin] or wider
+        holder = min(claims, key=lambda item: age(item[0]))[0]
+        level = (holder.scope, holder.unit)
+        overridden = tuple([entry for policy, entry in wider if policy is not holder])
+        for policy, entry in claims:
+            if (policy.scope, policy.unit) == level:
+                yield Effective(entry, overridden)
+
+
+def _default_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
+    """The narrowest default wins; in one level the older document's."""
+    for group in _by_slot(policies, lambda entry: entry.enforcement.rule in MUTATING).values():
+        ordered = sorted(
+            group,
+            key=lambda item: (-item[0].scope.breadth, item[0].document.builtin, age(item[0])),
+        )
+        yield Effective(ordered[0][1], tuple([entry for _, entry in ordered[1:]]))
+
+
+def _flat_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
+    """Broad to narrow: the first holds its identity unless it lets the next replace it."""
+    for group in _by_slot(policies, lambda entry: True).values():
+        levels: dict[tuple[int, str], list[tuple[CompiledPolicy, Entry]]] = {}
+        for policy, entry in sorted(group, key=lambda item: (item[0].scope.breadth, age(item[0]))):
+            levels.setdefault((policy.scope.breadth, policy.unit), []).append((policy, entry))
+        holder: list[Entry] = []
+        overridden: list[Entry] = []
+        for items in levels.values():
+            first = items[0][0]
+            entries = [entry for policy, entry in items if policy is first]
+            if not holder or all(entry.allow_override for entry in holder):
+                overridden = [*holder, *overridden]
+                holder = entries
+            else:
+                overridden += entries
+        for entry in holder:
+            yield Effective(entry, tuple(overridden))
+
+
+def _by_slot(
+    policies: Sequence[CompiledPolicy], wanted: Callable[[Entry], bool]
+) -> dict[Slot, list[tuple[CompiledPolicy, Entry]]]:
+    groups: dict[Slot, list[tuple[CompiledPolicy, Entry]]] = {}
+    for policy in policies:
+        for entry in policy.entries:
+            if wanted(entry):
+                groups.setdefault(entry.slot, []).append((policy, entry))
+    return groups
+
+
+def build_plan(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> Plan:
+    """Compile the effective policy of one kind: everything that a review would else work out."""
+    slots: dict[Slot, list[Entry]] = {}
+    for effective in effective_entries(policies):
+        slots.setdefault(effective.entry.slot, []).append(effective.entry)
+    by_selector: dict[str, list[FieldPlan]] = {}
+    for slot, entries in slots.items():
+        selector = mapping.selectors[slot.selector]
+        by_selector.setdefault(slot.selector, []).append(_field_plan(selector, slot, entries))
+    return Plan(
+        mapping=mapping,
+        selectors=tuple(
+            [
+                SelectorPlan(selector, tuple(by_selector[name]))
+                for name, selector in mapping.selectors.items()
+                if name in by_selector
+            ]
+        ),
+        consulted=tuple(dict.fromkeys([policy.source for policy in policies])),
+    )
+
+
+def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) -> FieldPlan:
+    field = entries[0].field
+    filled = selector.is_filled(field.name)
+    # A GVKPolicy's before a WorkloadPolicy's, then the narrowest: the first one counts.
+    ordered = sorted(
+        [entry.enforcement for entry in entries],
+        key=lambda item: (item.source.kind != "GVKPolicy", -item.source.scope.breadth),
+    )
+    sets = tuple([item for item in ordered if item.rule is Rule.SET])
+    defaults = tuple([item for item in ordered if item.rule is Rule.DEFAULT])
+    return FieldPlan(
+        slot=slot,
+        field=field,
+        ref=field.ref if slot.key is None else (*field.ref, slot.key),
+        sets=sets,
+        # A default can't act where the API server has filled the field; `lint` says so.
+        defaults=() if filled else defaults,
+        judges=tuple(
+            [
+                item
+                for item in ordered
+                if item.rule not in MUTATING and not (filled and item.rule is Rule.REQUIRED)
+            ]
+        ),
+        standard=next(iter((*sets, *defaults)), None),
+        filled=selector.server_defaults.get(field.name, ()),
+        own_items=selector.server_items.get(field.name, ()),
+    )
+
+
+class PolicySet:
+    """
+    Every policy in force, by kind.
+
+    A plan is built at its first use and kept: it depends on nothing that changes. There is one
+    for each kind and set of units that some policy names, however many namespaces there are.
+    """
+
+    def __init__(
+        self,
+        mappings: Mapping[GroupVersionKind, CompiledMapping],
+        policies: Iterable[CompiledPolicy],
+    ) -> None:
+        self._mappings = mappings
+        self._by_kind: dict[GroupVersionKind, list[CompiledPolicy]] = {}
+        for policy in sorted(policies, key=age):
+            self._by_kind.setdefault(policy.kind, []).append(policy)
+        self._plans: dict[tuple[GroupVersionKind, tuple[int, ...]], Plan] = {}
+
+    def policies_of(self, kind: GroupVersionKind) -> Sequence[CompiledPolicy]:
+        """The policies that concern *kind* on any branch, the oldest first."""
+        return self._by_kind.get(kind, ())
+
+    def plan(self, kind: GroupVersionKind, branch: Branch) -> Plan | None:
+        """The plan for *kind* on *branch*; None where it has no mapping or no policy."""
+        policies = self._by_kind.get(kind)
+        if policies is None:
+            return None
+        held = tuple([i for i, policy in enumerate(policies) if holds_at(policy, branch)])
+        plan = self._plans.get((kind, held))
+        if plan is None and held:
+            plan = build_plan(self._mappings[kind], [policies[i] for i in held])
+            self._plans[kind, held] = plan
+        return plan

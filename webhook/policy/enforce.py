@@ -1,0 +1,431 @@
+"""
+A plan over an object: changes and violations.
+
+Selectors are located once; mutation edits the object through an `Editor`, and judging reads the
+object as it then is. Order of mutation: set, then default.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from webhook.mapping.compiled import CompiledSelector, ItemPattern
+from webhook.mapping.fields import Field, RefMismatchError, read_ref
+from webhook.mapping.locate import JqPlaces, Locator, Places, item_name, match_old_path
+from webhook.model.decision import NOT_SHOWN, Change, NotApplied, Rule, Source, Violation
+from webhook.model.pointer import Path, lookup
+from webhook.model.values import FieldType, ValueTypeError, json_type, read_value, same_value
+from webhook.patch import Editor
+from webhook.policy.effective import FieldPlan, Plan, SelectorPlan
+from webhook.policy.enforcement import Enforcement
+from webhook.policy.judge import Problem, judge, show
+
+# A printed value is cut at this length: the message has to stay readable.
+_SHOWN_CHARS = 120
+
+
+@dataclass(slots=True)
+class Findings:
+    """What enforcing a plan found out."""
+
+    changes: list[Change] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    not_applied: list[NotApplied] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """One place and everything enforced there. *old_path*: the same place before an update."""
+
+    plan: SelectorPlan
+    path: Path
+    old_path: Path | None
+
+
+class Enforcer:
+    """
+    Enforces one plan on one object.
+
+    *old* is the object before an update. A field that has the same value there at the same place
+    is neither changed nor judged: nobody touched it. *document* is edited in place.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        document: dict[str, Any],
+        old: dict[str, Any] | None = None,
+        jq_places: JqPlaces | None = None,
+    ) -> None:
+        self.findings = Findings()
+        self.editor = Editor(document)
+        self._document = document
+        self._old = old
+        self._sites: list[_Site] = []
+        self._mismatched: list[tuple[SelectorPlan, Places]] = []
+        # Where a `set` wrote or found its value, and whose: the first one counts.
+        self._set_by: dict[Path, Enforcement] = {}
+        locator = Locator(plan.mapping, document, jq_places or {})
+        for part in plan.selectors:
+            places = locator.places(part.selector)
+            for path in places.paths:
+                old_path = None if old is None else match_old_path(old, document, path)
+                self._sites.append(_Site(part, path, old_path))
+            if places.mismatches:
+                self._mismatched.append((part, places))
+
+    # -- mutation ---------------------------------------------------------------------------
+
+    def mutate(self) -> None:
+        """Write what sets and defaults ask for."""
+        for sets in (True, False):
+            for site in self._sites:
+                for plan in site.plan.fields:
+                    if plan.sets if sets else plan.defaults:
+                        self._fill(site, plan, sets=sets)
+
+    def _fill(self, site: _Site, plan: FieldPlan, *, sets: bool) -> None:
+        node = lookup(self._document, site.path)
+        try:
+            current = read_ref(node, plan.ref)
+        except RefMismatchError:
+            return  # Judged: a value of the wrong type stands in the way.
+        if self._is_untouched(site, plan, current):
+            return
+        path = site.path + plan.ref
+        if sets:
+            enforcement = self._set_by.setdefault(path, plan.sets[0])
+            if enforcement is not plan.sets[0] or _is_set(plan.read_as(current), enforcement):
+                return
+        else:
+            enforcement = plan.defaults[0]
+            if current is not None:
+                return
+            reason = self._contradiction(site, plan, enforcement)
+            if reason:
+                self.findings.not_applied.append(
+                    NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
+                )
+                return
+        self.editor.write(path, enforcement.value)
+        self.findings.changes.append(
+            Change(
+                path=path,
+                field=str(plan.slot),
+                selector=site.plan.selector.name,
+                item=item_name(site.plan.selector, self._document, site.path),
+                rule=enforcement.rule,
+                old=printable(plan.field, current),
+                new=printable(plan.field, enforcement.value),
+                source=enforcement.source,
+            )
+        )
+        for name in plan.field.removes:
+            beside = site.path + plan.field.ref[:-1]
+            if name in lookup(self._document, beside):
+                self.editor.remove((*beside, name))
+
+    def _is_untouched(self, site: _Site, plan: FieldPlan, current: Any) -> bool:
+        """Whether this is an update, and the field has the value that it had before it."""
+        if self._old is None or site.old_path is None:
+            return False
+        old_node = lookup(self._old, site.old_path)
+        if old_node is None and lookup(self._document, site.path) is not None:
+            return False  # The place is new.
+        try:
+            return same_value(read_ref(old_node, plan.ref), current)
+        except RefMismatchError:
+            return False
+
+    def _contradiction(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> str:
+        """Why *enforcement* and another value of the same place can't both stand; else ``""``."""
+        field = plan.field
+        node = lookup(self._document, site.path)
+        fields = site.plan.selector.fields
+        key = plan.slot.key
+        for other_name, keeps, relation in (
+            (field.not_below, operator.ge, "is below"),
+            (field.not_above, operator.le, "is above"),
+        ):
+            other = _read_beside(node, fields, other_name, key)
+            if other is None:
+                continue
+            exact = key is not None and _is_extended_resource(key)
+            if exact and enforcement.meaning == other.meaning:
+                continue
+            if not exact and keeps(enforcement.meaning, other.meaning):
+                continue
+            name = other_name if key is None else f"{other_name}[{key}]"
+            own = show(printable(field, enforcement.value))
+            return f"{own} {'differs from' if exact else relation} {name} {show(other.value)}"
+        if enforcement.meaning is False:
+            other = _read_beside(node, fields, field.not_with, None)
+            if other is not None and other.meaning is True:
+                return f"false contradicts {field.not_with} true"
+        return ""
+
+    # -- judging ----------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Judge the object as it now is by every rule."""
+        for part, places in self._mismatched:
+            self._judge_mismatches(part, places)
+        for site in self._sites:
+            for plan in site.plan.fields:
+                if plan.judges or plan.sets:
+                    self._judge_field(site, plan)
+        self.findings.violations.sort(key=lambda item: (item.field, item.rule, _order(item.path)))
+
+    def _judge_mismatches(self, part: SelectorPlan, places: Places) -> None:
+        plan = part.fields[0]
+        source = (*plan.judges, *plan.sets, *plan.defaults)[0].source
+        for mismatch in places.mismatches:
+            found = lookup(self._document, mismatch.path)
+            if self._old is not None:
+                old_path = match_old_path(self._old, self._document, mismatch.path)
+                if old_path is not None and same_value(lookup(self._old, old_path), found):
+                    continue
+            self._violation(
+                plan,
+                part.selector,
+                mismatch.path,
+                "",
+                _wrong_type("an object" if mismatch.expected == "object" else "a list"),
+                Rule.TYPE,
+                json_type(found),
+                source,
+            )
+
+    def _judge_field(self, site: _Site, plan: FieldPlan) -> None:
+        node = lookup(self._document, site.path)
+        mismatch: RefMismatchError | None = None
+        current: Any = None
+        try:
+            current = _read_judged(node, plan)
+        except RefMismatchError as error:
+            mismatch = error
+        if self._is_untouched_value(site, plan, current, mismatch):
+            return
+        current = plan.read_as(current)
+        rules = (*plan.sets[:1], *plan.judges)
+        if mismatch is not None:
+            path = site.path + mismatch.ref
+            problem = _wrong_type("an object")
+            source = rules[0].source
+            self._add(site, plan, path, problem, Rule.TYPE, json_type(mismatch.value), source)
+            return
+        path = site.path + plan.ref
+        minimum = next((rule for rule in plan.judges if rule.rule is Rule.MIN), None)
+        for enforcement in rules:
+            if self._is_exempt(plan, path, enforcement, current):
+                continue
+            try:
+                meaning = None if current is None else read_value(current, enforcement.type)
+            except ValueTypeError as error:
+                problem = _wrong_type(error.expected)
+                source = enforcement.source
+                self._add(site, plan, path, problem, Rule.TYPE, _got(plan, current), source)
+                return
+            found = judge(enforcement, meaning, default=plan.standard, minimum=minimum)
+            if found is None and enforcement.rule is Rule.SET:
+                reason = self._contradiction(site, plan, enforcement)
+                found = Problem(f"the value that the policy sets {reason}", "") if reason else None
+            if found is not None and not self._is_less_bad(site, plan, enforcement, found):
+                got = None if current is None else printable(plan.field, current)
+                self._add(site, plan, path, found, enforcement.rule, got, enforcement.source)
+
+    def _is_exempt(
+        self, plan: FieldPlan, path: Path, enforcement: Enforcement, current: Any
+    ) -> bool:
+        """Whether a rule does not concern this value."""
+        if enforcement.rule is Rule.SET:
+            # Two policies set one place by different selectors: the first counts.
+            return self._set_by.setdefault(path, enforcement) is not enforcement
+        if enforcement.rule in (Rule.BLOCKED, Rule.CAN_EDIT):
+            return any(same_value(current, value) for value in plan.filled)
+        return False
+
+    def _is_untouched_value(
+        self, site: _Site, plan: FieldPlan, current: Any, mismatch: RefMismatchError | None
+    ) -> bool:
+        if mismatch is None:
+            if plan.field.having is None and not plan.own_items:
+                return self._is_untouched(site, plan, current)
+            if self._old is None or site.old_path is None:
+                return False
+            old_node = lookup(self._old, site.old_path)
+            try:
+                return same_value(_read_judged(old_node, plan), current)
+            except RefMismatchError:
+                return False
+        if self._old is None or site.old_path is None:
+            return False
+        old_value = lookup(self._old, site.old_path + mismatch.ref)
+        return same_value(old_value, mismatch.value)
+
+    def _is_less_bad(
+        self, site: _Site, plan: FieldPlan, enforcement: Enforcement, found: Problem
+    ) -> bool:
+        """Whether an update broke this rule before, and is now nearer to keeping it."""
+        if self._old is None or site.old_path is None:
+            return False
+        try:
+            old = plan.read_as(_read_judged(lookup(self._old, site.old_path), plan))
+            before = None if old is None else read_value(old, enforcement.type)
+        except (RefMismatchError, ValueTypeError):
+            return False
+        was = judge(enforcement, before)
+        return was is not None and bool(found.badness < was.badness)
+
+    def _add(
+        self,
+        site: _Site,
+        plan: FieldPlan,
+        path: Path,
+        problem: Problem,
+        rule: Rule,
+        got: Any,
+        source: Source,
+    ) -> None:
+        item = item_name(site.plan.selector, self._document, site.path)
+        self._violation(plan, site.plan.selector, path, item, problem, rule, got, source)
+
+    def _violation(
+        self,
+        plan: FieldPlan,
+        selector: CompiledSelector,
+        path: Path,
+        item: str,
+        problem: Problem,
+        rule: Rule,
+        got: Any,
+        source: Source,
+    ) -> None:
+        hidden = plan.field.sensitive and rule not in (Rule.TYPE, Rule.REQUIRED, Rule.BLOCKED)
+        self.findings.violations.append(
+            Violation(
+                path=path,
+                field=str(plan.slot),
+                selector=selector.name,
+                item=item,
+                rule=rule,
+                problem=problem.text,
+                value=got,
+                accepted=NOT_SHOWN if hidden and problem.accepted else problem.accepted,
+                source=source,
+            )
+        )
+
+
+def _wrong_type(expected: str) -> Problem:
+    return Problem("has the wrong type", expected)
+
+
+def _got(plan: FieldPlan, current: Any) -> Any:
+    """A value of the wrong type: itself if it may be shown, else the name of its type."""
+    shown = printable(plan.field, current)
+    return json_type(current) if shown == NOT_SHOWN else shown
+
+
+def _is_set(current: Any, enforcement: Enforcement) -> bool:
+    """Whether *current* is the value that *enforcement* sets; an empty one may be absent."""
+    try:
+        meaning = None if current is None else read_value(current, enforcement.type)
+    except ValueTypeError:
+        return False
+    return judge(enforcement, meaning) is None
+
+
+def _read_judged(node: Any, plan: FieldPlan) -> Any:
+    """
+    The value that rules look at.
+
+    Of a list, without the items that are Kubernetes' own, and of a field with *having* only those
+    that carry the key; None where none is left.
+    """
+    value = read_ref(node, plan.ref)
+    having = plan.field.having
+    if not isinstance(value, list) or (having is None and not plan.own_items):
+        return value
+    items = [
+        item
+        for item in value
+        if not _is_own(item, plan.own_items)
+        and (having is None or (isinstance(item, dict) and item.get(having) is not None))
+    ]
+    return items or None
+
+
+def _is_own(item: Any, patterns: tuple[ItemPattern, ...]) -> bool:
+    """Whether Kubernetes itself added *item*."""
+    return isinstance(item, dict) and any(
+        all(
+            isinstance(value := item.get(key), str) and glob.match(value)
+            for key, glob in pattern.items()
+        )
+        for pattern in patterns
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """Another field at the same place: its value as printed, and its meaning."""
+
+    value: Any
+    meaning: Any
+
+
+def _read_beside(
+    node: Any, fields: Mapping[str, Field], name: str | None, key: str | None
+) -> _Beside | None:
+    """The field *name* of the place *node*; None if there is none, or no readable value."""
+    if name is None:
+        return None
+    field = fields[name]
+    try:
+        value = read_ref(node, field.ref if key is None else (*field.ref, key))
+        if value is None:
+            return None
+        return _Beside(printable(field, value), read_value(value, field.type or FieldType.STRING))
+    except (RefMismatchError, ValueTypeError):
+        return None
+
+
+def _is_extended_resource(name: str) -> bool:
+    """Whether Kubernetes wants request and limit of this resource equal (`nvidia.com/gpu`)."""
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and not domain.endswith("kubernetes.io")
+
+
+def printable(field: Field, value: Any) -> Any:
+    """*value* as it may stand in a message, record or log: hidden if secret, else bounded."""
+    if value is None:
+        return None
+    if field.sensitive or field.type is FieldType.OBJECT:
+        return NOT_SHOWN
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN_CHARS else f"{value[:_SHOWN_CHARS]}…"
+    if isinstance(value, list):
+        if all(isinstance(item, (str, int, float)) for item in value) and len(value) <= 20:
+            return [printable(field, item) for item in value]
+        if field.type is FieldType.NAMES_ARRAY:
+            return [printable(field, name) for name in _names(value)][:20]
+        return NOT_SHOWN
+    return NOT_SHOWN if isinstance(value, dict) else value
+
+
+def _names(value: list[Any]) -> Iterator[str]:
+    for item in value:
+        name = item.get("name") if isinstance(item, dict) else item
+        if isinstance(name, str):
+            yield name
+
+
+def _order(path: Path) -> tuple[tuple[bool, int, str], ...]:
+    """A sort key for paths: indexes by number, keys by text."""
+    return tuple(
+        [(False, token, "") if isinstance(token, int) else (True, 0, token) for token in path]
+    )

@@ -1,0 +1,86 @@
+"""Enforcements: one rule on one field, compiled, and where it acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.mapping.fields import Field
+from webhook.model.decision import Rule, Source
+from webhook.model.documents import Document
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.scopes import Scope
+from webhook.model.values import FieldType
+
+# Rules that write; all others judge. `set` does both.
+MUTATING = frozenset({Rule.SET, Rule.DEFAULT, Rule.DEFAULT_FROM})
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """
+    Where enforcements act: a field at the places of a selector, for map fields one *key* of it.
+
+    Two slots are the same if all three are; that is the identity of a GVKPolicy's rule.
+    """
+
+    selector: str
+    field: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return self.field if self.key is None else f"{self.field}[{self.key}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """
+    One rule with its value.
+
+    *value* is what is written or said to people, *meaning* what is compared (`read_value` of it;
+    for options and pattern a tuple). *type* is that of the value at the slot.
+    """
+
+    rule: Rule
+    value: Any
+    meaning: Any
+    type: FieldType
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One enforcement at one slot. *path* is where its document says so."""
+
+    slot: Slot
+    field: Field
+    enforcement: Enforcement
+    path: str
+    allow_override: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPolicy:
+    """One policy document for one kind."""
+
+    document: Document
+    kind: GroupVersionKind
+    scope: Scope
+    unit: str
+    entries: tuple[Entry, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it is a GVKPolicy."""
+        return self.document.kind == "GVKPolicy"
+
+    @property
+    def source(self) -> Source:
+        return Source(
+            policy=self.document.name,
+            scope=self.scope,
+            unit=self.unit,
+            kind=self.document.kind,
+            revision=self.document.revision,
+        )

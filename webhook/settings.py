@@ -1,0 +1,406 @@
+"""Settings of `serve`, and the only place that reads the environment."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webhook.errors import ManifestError, SettingsError
+from webhook.mapping.programs import WorkerLimits
+from webhook.model.manifests import load_file
+from webhook.model.names import did_you_mean
+from webhook.model.settings import EngineSettings
+from webhook.telemetry.logs import LEVELS
+
+ENV_PREFIX = "GATEWRIGHT_"
+
+
+class Address(NamedTuple):
+    """Where to listen. An empty host means every address of the machine."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """Everything that `gatewright serve` can be told. Names follow the flags."""
+
+    policies: Path
+    listen: Address
+    ops_listen: Address
+    tls_cert: Path | None
+    tls_key: Path | None
+    # None only where a certificate is given.
+    cert_dir: Path | None
+    client_ca: Path | None
+    cluster_name: str
+    project_label: tuple[str, ...]
+    department_label: str
+    refuse_early: bool
+    trusted_controllers: tuple[str, ...]
+    log_level: str
+    max_body_bytes: int
+    jq_deadline_seconds: float
+    jq_memory_mib: int
+    shutdown_delay_seconds: float
+    shutdown_grace_seconds: float
+
+    @property
+    def jq_limits(self) -> WorkerLimits:
+        """Those of the processes that run jq."""
+        return WorkerLimits(
+            evaluate_ms=round(self.jq_deadline_seconds * 1000), memory_mib=self.jq_memory_mib
+        )
+
+    @property
+    def engine(self) -> EngineSettings:
+        """Those that decisions depend on."""
+        return EngineSettings(
+            cluster_name=self.cluster_name,
+            project_labels=self.project_label,
+            department_label=self.department_label,
+            refuse_early=self.refuse_early,
+            trusted_controllers=self.trusted_controllers,
+        )
+
+
+# Readers take a flag's text, a variable's text or a value of the file, and raise ValueError
+# with what they accept.
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError("a text")
+
+
+def _path(value: Any) -> Path:
+    if isinstance(value, str) and value:
+        return Path(value).expanduser()
+    raise ValueError("a path")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    # A list in the file, a flag that was given several times, or a text with commas.
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("texts, separated by commas")
+    return tuple(text.strip() for item in items for text in item.split(",") if text.strip())
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    try:
+        return {"true": True, "1": True, "false": False, "0": False}[value.lower()]
+    except (AttributeError, KeyError):
+        raise ValueError("true or false") from None
+
+
+def _address(value: Any) -> Address:
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError("HOST:PORT, with an IPv6 address in brackets")
+    return Address(host, int(port))
+
+
+def _number(least: float, most: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not least <= number <= most:
+            raise ValueError(f"a number from {least:g} to {most:g}")
+        return number
+
+    return read
+
+
+def _whole(least: int, most: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if isinstance(value, str) and value.lower() in choices:
+            return value.lower()
+        raise ValueError(f"one of {', '.join(choices)}")
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """
+    One setting: *key* in the file, *flag* on the command line, the variable made from it.
+
+    *default* is read like a given value; None means that there is none.
+    """
+
+    key: str
+    flag: str
+    read: Callable[[Any], Any]
+    metavar: str
+    help: str
+    default: Any = None
+
+    @property
+    def attribute(self) -> str:
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        return ENV_PREFIX + self.attribute.upper()
+
+
+_ENGINE = EngineSettings()
+_JQ = WorkerLimits()
+
+# The order is that of `--help`.
+OPTIONS = (
+    Option(
+        "policies",
+        "--policies",
+        _path,
+        "DIR",
+        "directory of documents to enforce; watched for changes",
+    ),
+    Option(
+        "listen",
+        "--listen",
+        _address,
+        "HOST:PORT",
+        "where to answer admission reviews (HTTPS)",
+        "127.0.0.1:8443",
+    ),
+    Option(
+        "opsListen",
+        "--ops-listen",
+        _address,
+        "HOST:PORT",
+        "where to answer /healthz, /readyz and /metrics (HTTP)",
+        "127.0.0.1:8080",
+    ),
+    Option("tlsCert", "--tls-cert", _path, "FILE", "serving certificate; a change is taken over"),
+    Option("tlsKey", "--tls-key", _path, "FILE", "its private key"),
+    Option(
+        "certDir",
+        "--cert-dir",
+        _path,
+        "DIR",
+        "where a development certificate is made if none is given"
+        " (default: gatewright/certs in the user's state directory)",
+    ),
+    Option(
+        "clientCa",
+        "--client-ca",
+        _path,
+        "FILE",
+        "callers must present a certificate that this authority has signed",
+    ),
+    Option(
+        "cluster",
+        "--cluster-name",
+        _text,
+        "NAME",
+        "this cluster's name in policies of scope cluster",
+        _ENGINE.cluster_name,
+    ),
+    Option(
+        "scope.projectLabel",
+        "--project-label",
+        _texts,
+        "LABEL",
+        "label of a namespace that names its project; of several the first that is there",
+        ",".join(_ENGINE.project_labels),
+    ),
+    Option(
+        "scope.departmentLabel",
+        "--department-label",
+        _text,
+        "LABEL",
+        "label of a namespace that names its department",
+        _ENGINE.department_label,
+    ),
+    Option(
+        "admission.refuseEarly",
+        "--refuse-early",
+        _flag,
+        "BOOL",
+        "refuse at /mutate already what breaks a rule",
+        str(_ENGINE.refuse_early).lower(),
+    ),
+    Option(
+        "trustedControllers",
+        "--trusted-controllers",
+        _texts,
+        "USERS",
+        "users whose objects are not judged again where their owner was; * is a wildcard",
+        ",".join(_ENGINE.trusted_controllers),
+    ),
+    Option("logLevel", "--log-level", _one_of(*LEVELS), "LEVEL", ", ".join(LEVELS), "info"),
+    Option(
+        "maxBodyBytes",
+        "--max-body-bytes",
+        _whole(1024, 2**30),
+        "BYTES",
+        "largest request body that is read",
+        # Twice the 3 MB that an API server accepts (object and oldObject), with room to spare.
+        str(16 * 2**20),
+    ),
+    Option(
+        "jq.deadlineSeconds",
+        "--jq-deadline-seconds",
+        _number(0.01, 10),
+        "SECONDS",
+        "longest run of a mapping's queries on one object",
+        str(_JQ.evaluate_ms / 1000),
+    ),
+    Option(
+        "jq.memoryMib",
+        "--jq-memory-mib",
+        _whole(64, 2**16),
+        "MIB",
+        "most address space of a process that runs queries",
+        str(_JQ.memory_mib),
+    ),
+    Option(
+        "shutdown.delaySeconds",
+        "--shutdown-delay-seconds",
+        _number(0, 300),
+        "SECONDS",
+        "how long to go on answering, unready, after SIGTERM: until nobody calls any more",
+        "0",
+    ),
+    Option(
+        "shutdown.graceSeconds",
+        "--shutdown-grace-seconds",
+        _number(0, 300),
+        "SECONDS",
+        "how long running requests may take to finish after that",
+        "20",
+    ),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Give *parser* a flag for every setting, with its default and its variable."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help=f"settings as YAML, under the names in parentheses (variable {ENV_PREFIX}CONFIG)",
+    )
+    for option in OPTIONS:
+        default = f"; default {option.default}" if option.default else ""
+        text = f"{option.help} ({option.key}, {option.variable}{default})"
+        many: dict[str, Any] = {"action": "append"} if option.read is _texts else {}
+        if option.read is _flag:
+            # `--refuse-early` alone means true.
+            many = {"nargs": "?", "const": "true"}
+        parser.add_argument(
+            option.flag, metavar=option.metavar, help=text.replace("%", "%%"), **many
+        )
+
+
+def load_settings(
+    flags: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> ServeSettings:
+    """
+    Settings from flags, else `GATEWRIGHT_*` variables, else the settings file, else defaults.
+
+    *flags* are the parsed arguments by name; None means not given. Variables of other names
+    are left alone: Kubernetes itself sets `GATEWRIGHT_SERVICE_HOST` and the like for a Service
+    of that name.
+
+    Raises:
+        SettingsError: a value or key is wrong, or the file is not readable.
+    """
+    environment = os.environ if environment is None else environment
+    config = flags.get("config") or environment.get(f"{ENV_PREFIX}CONFIG")
+    in_file = _read_file(Path(config).expanduser()) if config else {}
+
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        sources = (
+            (flags.get(option.attribute), option.flag),
+            # An empty variable is what a template without a value leaves behind.
+            (environment.get(option.variable) or None, option.variable),
+            (in_file.get(option.key), f"{config}: {option.key}"),
+            (option.default, option.flag),
+        )
+        given, origin = next(filter(lambda source: source[0] is not None, sources), (None, ""))
+        values[option.attribute] = None if given is None else _read(option, given, origin)
+
+    if values["policies"] is None:
+        raise SettingsError("where the policies are must be given: --policies DIR")
+    if (values["tls_cert"] is None) != (values["tls_key"] is None):
+        raise SettingsError("--tls-cert and --tls-key go together")
+    if values["cert_dir"] is None and values["tls_cert"] is None:
+        values["cert_dir"] = _state_directory(environment) / "gatewright" / "certs"
+    return ServeSettings(**values)
+
+
+def _read(option: Option, given: Any, origin: str) -> Any:
+    try:
+        return option.read(given)
+    except ValueError as e:
+        raise SettingsError(f"{origin}: must be {e}, not {given!r}") from None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    """The settings in *path* by their dotted keys, nested or not."""
+    try:
+        documents = load_file(path)
+    except ManifestError as e:
+        raise SettingsError(str(e)) from e
+    if not documents:
+        return {}
+    if len(documents) > 1 or not isinstance(documents[0].value, dict):
+        raise SettingsError(f"{path}: must be one mapping of settings")
+
+    known = {option.key for option in OPTIONS}
+    found: dict[str, Any] = {}
+    for key, value in _flatten(documents[0].value, known):
+        if key not in known:
+            raise SettingsError(f'{path}: unknown setting "{key}"{did_you_mean(key, known)}')
+        if key in found:
+            raise SettingsError(f'{path}: "{key}" is set twice')
+        found[key] = value
+    return found
+
+
+def _flatten(
+    node: Mapping[str, Any], known: set[str], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        dotted = f"{prefix}{key}"
+        if isinstance(value, dict) and any(name.startswith(f"{dotted}.") for name in known):
+            yield from _flatten(value, known, f"{dotted}.")
+        else:
+            yield dotted, value
+
+
+def _state_directory(environment: Mapping[str, str]) -> Path:
+    # XDG Base Directory Specification: a relative path is invalid and to be ignored.
+    if (given := environment.get("XDG_STATE_HOME", "")).startswith("/"):
+        return Path(given)
+    if (home := environment.get("HOME", "")).startswith("/"):
+        return Path(home) / ".local" / "state"
+    raise SettingsError("there is no home directory: give --cert-dir, or --tls-cert and --tls-key")

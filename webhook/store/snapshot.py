@@ -1,0 +1,446 @@
+"""
+Documents, compiled into one immutable `Snapshot`; and the one in force.
+
+A document that can't be compiled never takes effect: its last good version stays in force where
+there is one, and the snapshot lists the problem. All doors that judge documents (`lint`, the
+server, later REST and the webhook for our own kinds) go through `build_snapshot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from webhook.catalog import builtin_documents, native_rows
+from webhook.errors import MissingReferenceError, NotReadyError, SpecError
+from webhook.mapping.compiled import CompiledMapping, compile_mapping
+from webhook.mapping.fields import Field, compile_group, native_group
+from webhook.model.documents import Document, is_ours, parse_document, revision_of
+from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind
+from webhook.model.manifests import Manifest
+from webhook.model.scopes import Branch
+from webhook.model.settings import EngineSettings
+from webhook.policy.compile import compile_policy
+from webhook.policy.contradictions import check_policy
+from webhook.policy.effective import Plan, PolicySet
+from webhook.policy.enforcement import CompiledPolicy
+
+# Tries an expression where it can be killed; raises SpecError at the given path.
+QueryCheck = Callable[[str, str], None]
+
+_POLICY_KINDS = ("WorkloadPolicy", "GVKPolicy")
+_KAI_QUEUE_GROUP = "scheduling.run.ai"
+_BARE_KEYS = frozenset({"defaults", "rules", "imposedAssets"})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One place where documents come from: those that could be read, or why none could."""
+
+    name: str
+    manifests: tuple[Manifest, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentProblem:
+    """
+    What is wrong with one document.
+
+    A *warning* does not keep it from being enforced, except that a document whose reference is
+    not there (yet) waits for it.
+    """
+
+    document: str
+    path: str
+    problem: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        where = f"{self.document}: {self.path}" if self.path else self.document
+        return f"{where}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """
+    Everything in force at one moment.
+
+    *documents* are those in force, without the built-in ones; *namespaces* the labels of each
+    namespace that is known, *queues* the parent of each KAI queue.
+    """
+
+    revision: str
+    settings: EngineSettings
+    documents: tuple[Document, ...]
+    mappings: Mapping[GroupVersionKind, CompiledMapping]
+    policies: PolicySet
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    queues: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[DocumentProblem, ...] = ()
+
+    def branch(self, namespace: str) -> Branch:
+        """Where a workload in *namespace* stands. Without labels, the namespace is the project."""
+        labels = self.namespaces.get(namespace, {})
+        project = namespace
+        for label in self.settings.project_labels:
+            if labels.get(label):
+                project = labels[label]
+                break
+        department = labels.get(self.settings.department_label) or self.queues.get(project, "")
+        return Branch(self.settings.cluster_name, department, project)
+
+    def plan(self, kind: GroupVersionKind, branch: Branch) -> Plan | None:
+        return self.policies.plan(kind, branch)
+
+    def jq_sources(self, kind: GroupVersionKind) -> tuple[str, ...]:
+        """The queries that jq has to answer before a workload of *kind* can be reviewed."""
+        mapping = self.mappings.get(kind)
+        if mapping is None or not self.policies.policies_of(kind):
+            return ()
+        queries = [selector.query for selector in mapping.selectors.values()]
+        return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
+
+
+class Current:
+    """
+    The snapshot in force.
+
+    A request takes `snapshot` once and keeps it: a reload in between changes the next request,
+    never the running one.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._snapshot is not None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """
+        Raises:
+            NotReadyError: nothing is loaded yet.
+        """
+        if self._snapshot is None:
+            raise NotReadyError("no policies are loaded yet")
+        return self._snapshot
+
+    def replace(self, new: Snapshot) -> None:
+        self._snapshot = new
+
+
+@dataclass(frozen=True, slots=True)
+class BareTarget:
+    """What a bare document (only defaults, rules, imposedAssets) is to be a policy for."""
+
+    workload_type: Any
+    scope: str
+    unit: str = ""
+
+
+def build_snapshot(
+    files: Iterable[SourceFile],
+    settings: EngineSettings,
+    *,
+    previous: Snapshot | None = None,
+    check_query: QueryCheck | None = None,
+    bare: BareTarget | None = None,
+) -> Snapshot:
+    """Compile *files* and the built-in documents; nothing raises, `problems` tells."""
+    builder = _Builder(settings, previous, check_query, bare)
+    for file in files:
+        builder.read(file)
+    return builder.build()
+
+
+class _Builder:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        previous: Snapshot | None,
+        check_query: QueryCheck | None,
+        bare: BareTarget | None,
+    ) -> None:
+        self._settings = settings
+        self._check_query = check_query
+        self._bare = bare
+        self._last_good = {document.key: document for document in _documents_of(previous)}
+        self._checked = _checked_queries(previous)
+        self._problems: list[DocumentProblem] = []
+        self._documents: dict[tuple[str, str], Document] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._queues: dict[str, str] = {}
+        self._in_force: list[Document] = []
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def read(self, file: SourceFile) -> None:
+        """Take in one file. If it can't be read, what it last said stays."""
+        if file.error:
+            self._problems.append(DocumentProblem(file.name, "", file.error))
+            self._keep_last_good(lambda document: document.source.rpartition("#")[0] == file.name)
+        for manifest in file.manifests:
+            self._read_manifest(manifest)
+
+    def _read_manifest(self, manifest: Manifest) -> None:
+        value = manifest.value
+        if not isinstance(value, dict):
+            self._problem(manifest.name, "", "is no Kubernetes object")
+            return
+        if value and set(value) <= _BARE_KEYS:
+            value = self._dress(manifest, value)
+            if value is None:
+                return
+        kind = GroupVersionKind.of(value)
+        if is_ours(value):
+            self._read_document(manifest, value)
+        elif kind.group == "" and kind.kind == "Namespace":
+            metadata = _object(value.get("metadata"))
+            labels = _object(metadata.get("labels"))
+            self._namespaces[str(metadata.get("name", ""))] = {
+                key: text for key, text in labels.items() if isinstance(text, str)
+            }
+        elif kind.group == _KAI_QUEUE_GROUP and kind.kind == "Queue":
+            parent = _object(value.get("spec")).get("parentQueue")
+            if isinstance(parent, str) and parent:
+                self._queues[str(_object(value.get("metadata")).get("name", ""))] = parent
+        elif not kind.version or not kind.kind:
+            self._problem(manifest.name, "", "apiVersion and kind are needed")
+
+    def _dress(self, manifest: Manifest, value: dict[str, Any]) -> dict[str, Any] | None:
+        """A bare document in an envelope."""
+        bare = self._bare
+        if bare is None:
+            self._problem(
+                manifest.name,
+                "",
+                "a bare policy (defaults, rules, imposedAssets) needs --workload-type and --scope",
+            )
+            return None
+        spec = {"workloadType": bare.workload_type, "scope": bare.scope, **value}
+        if bare.unit:
+            spec[bare.scope] = bare.unit
+        return {
+            "apiVersion": "policy.gatewright.io/v1alpha1",
+            "kind": "WorkloadPolicy",
+            "metadata": {"name": manifest.name},
+            "spec": spec,
+        }
+
+    def _read_document(self, manifest: Manifest, value: dict[str, Any]) -> None:
+        name = _object(value.get("metadata")).get("name")
+        key = (str(value.get("kind")), name.lower() if isinstance(name, str) else "")
+        try:
+            document = parse_document(value, manifest.name)
+        except ExceptionGroup as group:
+            self._report(manifest.name, group)
+            self._keep_last_good(lambda good: good.key == key or good.source == manifest.name)
+            return
+        twin = self._documents.get(document.key)
+        if twin is not None:
+            if _age(document) < _age(twin):
+                document, twin = twin, document
+                self._documents[twin.key] = twin
+            self._problem(document.source, "metadata.name", f"{twin.source} has this name already")
+            return
+        self._documents[document.key] = document
+
+    def _keep_last_good(self, wanted: Callable[[Document], bool]) -> None:
+        for key, document in self._last_good.items():
+            if wanted(document):
+                self._documents.setdefault(key, document)
+
+    # -- compiling --------------------------------------------------------------------------
+
+    def build(self) -> Snapshot:
+        groups = self._compile_groups()
+        mappings = self._compile_mappings(groups)
+        policies = self._compile_policies(mappings)
+        documents = tuple(sorted(self._in_force, key=lambda document: document.key))
+        surroundings = {"namespaces": self._namespaces, "queues": self._queues}
+        return Snapshot(
+            revision=revision_of([[d.key, d.revision] for d in documents] + [surroundings]),
+            settings=self._settings,
+            documents=documents,
+            mappings=mappings,
+            policies=PolicySet(mappings, policies),
+            namespaces=self._namespaces,
+            queues=self._queues,
+            problems=tuple(sorted(self._problems, key=lambda item: (item.document, item.path))),
+        )
+
+    def _of_kind(self, *kinds: str) -> Iterator[Document]:
+        """Built-in documents first, then the others, the older first."""
+        yield from [document for document in builtin_documents() if document.kind in kinds]
+        yield from sorted([d for d in self._documents.values() if d.kind in kinds], key=_age)
+
+    def _versions(self, document: Document) -> Iterator[Document]:
+        """The document, then its last good version."""
+        yield document
+        good = self._last_good.get(document.key)
+        if good is not None and good.revision != document.revision:
+            yield replace(good, source=document.source)
+
+    def _accept(self, document: Document) -> None:
+        if not document.builtin:
+            self._in_force.append(document)
+
+    def _compile_groups(self) -> dict[str, dict[str, Field]]:
+        groups: dict[str, dict[str, Field]] = {
+            name: native_group(native_rows(), name) for name in NATIVE_KINDS
+        }
+        groups = {name.lower(): fields for name, fields in groups.items()}
+        for document in self._of_kind("FieldGroup"):
+            name = (document.spec.name or document.name).lower()
+            for version in self._versions(document):
+                try:
+                    fields = compile_group(version)
+                    _extend(groups, name, fields)
+                except ExceptionGroup as group:
+                    self._report(document.source, group)
+                else:
+                    self._accept(version)
+                    break
+        return groups
+
+    def _compile_mappings(
+        self, groups: Mapping[str, Mapping[str, Field]]
+    ) -> dict[GroupVersionKind, CompiledMapping]:
+        mappings: dict[GroupVersionKind, CompiledMapping] = {}
+        for document in self._of_kind("SpecMapping"):
+            for version in self._versions(document):
+                try:
+                    mapping = compile_mapping(version, groups)
+                    twin = mappings.get(mapping.kind)
+                    if twin is not None:
+                        raise ExceptionGroup(
+                            "the mapping is wrong",
+                            [
+                                SpecError(
+                                    "spec.workloadType",
+                                    f"{mapping.kind} has a mapping already: {twin.source}",
+                                )
+                            ],
+                        )
+                    self._check_queries(mapping)
+                except ExceptionGroup as group:
+                    self._report(document.source, group)
+                else:
+                    mappings[mapping.kind] = mapping
+                    self._accept(version)
+                    break
+        return mappings
+
+    def _check_queries(self, mapping: CompiledMapping) -> None:
+        """Let jq try what is no plain path; what was tried before is not tried again."""
+        problems: list[SpecError] = []
+        for name, selector in mapping.selectors.items():
+            source = selector.query.source
+            if selector.query.plain is not None or source in self._checked:
+                continue
+            if self._check_query is not None:
+                try:
+                    self._check_query(source, f"spec.specSelectors.{name}.query")
+                except SpecError as error:
+                    problems.append(error)
+        if problems:
+            raise ExceptionGroup("the mapping is wrong", problems)
+
+    def _compile_policies(
+        self, mappings: Mapping[GroupVersionKind, CompiledMapping]
+    ) -> list[CompiledPolicy]:
+        accepted: dict[GroupVersionKind, list[CompiledPolicy]] = {}
+        for document in self._of_kind(*_POLICY_KINDS):
+            for version in self._versions(document):
+                try:
+                    compiled = compile_policy(version, mappings)
+                    problems = [
+                        problem
+                        for policy in compiled
+                        for problem in check_policy(policy, accepted.get(policy.kind, ()))
+                    ]
+                    if problems:
+                        raise ExceptionGroup("the policy is wrong", problems)
+                except ExceptionGroup as group:
+                    self._report(document.source, group)
+                else:
+                    self._warn(document, compiled)
+                    for policy in compiled:
+                        accepted.setdefault(policy.kind, []).append(policy)
+                    self._accept(version)
+                    break
+        return [policy for policies in accepted.values() for policy in policies]
+
+    # -- problems ---------------------------------------------------------------------------
+
+    def _problem(self, document: str, path: str, problem: str) -> None:
+        self._problems.append(DocumentProblem(document, path, problem))
+
+    def _report(self, document: str, group: ExceptionGroup[Exception]) -> None:
+        for error in _leaves(group):
+            self._problems.append(
+                DocumentProblem(
+                    document,
+                    error.path,
+                    error.problem,
+                    warning=isinstance(error, MissingReferenceError),
+                )
+            )
+
+    def _warn(self, document: Document, compiled: Sequence[CompiledPolicy]) -> None:
+        if document.builtin:
+            return
+        warnings = dict.fromkeys([text for policy in compiled for text in policy.warnings])
+        for text in warnings:
+            path, _, problem = text.partition(": ")
+            self._problems.append(DocumentProblem(document.source, path, problem, warning=True))
+
+
+def _extend(groups: dict[str, dict[str, Field]], name: str, fields: dict[str, Field]) -> None:
+    """Add *fields* to the group *name*. A field that is there already is not redefined."""
+    group = groups.get(name, {})
+    twice = sorted(group.keys() & fields.keys())
+    if twice:
+        raise ExceptionGroup(
+            "the field group is wrong",
+            [
+                SpecError(f"spec.fields.{field}", "the group has this field already")
+                for field in twice
+            ],
+        )
+    groups[name] = {**group, **fields}
+
+
+def _documents_of(snapshot: Snapshot | None) -> tuple[Document, ...]:
+    return snapshot.documents if snapshot is not None else ()
+
+
+def _checked_queries(snapshot: Snapshot | None) -> frozenset[str]:
+    if snapshot is None:
+        return frozenset()
+    return frozenset(
+        [
+            selector.query.source
+            for mapping in snapshot.mappings.values()
+            for selector in mapping.selectors.values()
+        ]
+    )
+
+
+def _age(document: Document) -> tuple[bool, str, str]:
+    return (not document.created, document.created, document.name)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _leaves(group: BaseException) -> Iterator[SpecError]:
+    if isinstance(group, BaseExceptionGroup):
+        for error in group.exceptions:
+            yield from _leaves(error)
+    elif isinstance(group, SpecError):
+        yield group
