@@ -41,7 +41,7 @@ check: $(STAMP)
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -q -n 2 tests/unit tests/api tests/golden
+	$(BIN)/pytest -q -n 2 tests/unit tests/api tests/golden tests/chart
 
 test: check
 	$(BIN)/python -m tests.controlplane build
@@ -58,6 +58,9 @@ format: $(STAMP)
 constraints: $(STAMP)
 	$(BIN)/uv pip compile -q --universal --generate-hashes --all-extras --upgrade \
 		--no-emit-index-url --no-annotate --no-header pyproject.toml -o .ci/constraints.txt
+	$(BIN)/uv pip compile -q --universal --generate-hashes --extra fast \
+		--constraint .ci/constraints.txt --no-emit-index-url --no-annotate --no-header \
+		pyproject.toml -o .ci/constraints-runtime.txt
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webhook.errors import ManifestError, SettingsError
-from webhook.mapping.programs import WorkerLimits
+from webhook.mapping.limits import WorkerLimits
 from webhook.model.manifests import load_file
 from webhook.model.names import did_you_mean
 from webhook.model.settings import EngineSettings

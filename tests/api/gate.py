@@ -18,7 +18,7 @@ from tests.builders import make_snapshot
 from tests.unit.admission.builders import make_review
 from webhook.api.app import build_app, build_ops_app
 from webhook.api.services import Readiness, Services
-from webhook.mapping.programs import JqWorker
+from webhook.mapping.evaluator import JqWorker
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
 

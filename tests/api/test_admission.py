@@ -9,7 +9,7 @@ import pytest
 from tests.api.gate import WIDGET, WIDGET_MAPPING, Gate, apply, make_widget, of_kind, records
 from tests.builders import make_container, make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import UID, make_review
-from webhook.mapping.programs import JqWorker
+from webhook.mapping.evaluator import JqWorker
 
 DOORS = ["/mutate", "/validate"]
 VERSIONS = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]

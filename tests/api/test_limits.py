@@ -14,7 +14,8 @@ from tests.api.gate import WIDGET, WIDGET_MAPPING, Gate, make_widget, of_kind, r
 from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
 from webhook.api.services import BIG_BODY_BYTES, BodyBudget
-from webhook.mapping.programs import JqWorker, WorkerLimits
+from webhook.mapping.evaluator import JqWorker
+from webhook.mapping.limits import WorkerLimits
 
 # What an API server waits for an answer by the settings that we recommend.
 TIMEOUT_S = 5.0

@@ -12,7 +12,7 @@ import pytest
 from tests.api.gate import WIDGET, WIDGET_MAPPING, Gate, make_widget, of_kind
 from tests.builders import make_container, make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
-from webhook.mapping.programs import JqWorker
+from webhook.mapping.evaluator import JqWorker
 from webhook.telemetry.logs import LEVELS, configure_logging
 
 CANARY = "hunter2-canary"

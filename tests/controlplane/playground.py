@@ -143,6 +143,8 @@ def _run(directory: Path, binaries: Path, environ: Mapping[str, str]) -> None:
         print("Starting Gatewright ...", flush=True)
         with _serving(directory, environ) as server:
             crds = _apply_crds(plane, environ)
+            # The namespaces that the example workloads name.
+            plane.kubectl_checked("apply", "-f", str(PROJECT / POLICIES / "namespaces.yaml"))
             plane.register_webhooks(
                 f"{server.url}/mutate",
                 f"{server.url}/validate",

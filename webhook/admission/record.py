@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from webhook.admission.texts import NAME_MAX_CHARS, TEXT_MAX_CHARS, clean, printable, to_json
@@ -137,7 +138,8 @@ def not_applied_entry(left_out: NotApplied) -> dict[str, Any]:
     }
 
 
-def _origin(source: Source) -> dict[str, Any]:
+@lru_cache(maxsize=1024)
+def _origin(source: Source) -> Mapping[str, Any]:
     return {
         "policy": clean(source.policy, NAME_MAX_CHARS),
         "scope": source.scope.value,

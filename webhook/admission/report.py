@@ -43,7 +43,7 @@ def report_of(
 def _violation(violation: Violation) -> dict[str, Any]:
     return {
         "field": violation.field,
-        "rule": violation.rule,
+        "rule": violation.rule.value,
         "path": to_pointer(violation.path),
         "selector": violation.selector,
         "item": violation.item,
@@ -51,7 +51,7 @@ def _violation(violation: Violation) -> dict[str, Any]:
         "value": violation.value,
         "accepted": violation.accepted,
         "policy": violation.source.policy,
-        "scope": violation.source.scope,
+        "scope": violation.source.scope.value,
         "unit": violation.source.unit,
     }
 
@@ -60,10 +60,10 @@ def _change(change: Change) -> dict[str, Any]:
     return {
         "path": to_pointer(change.path),
         "field": change.field,
-        "rule": change.rule,
+        "rule": change.rule.value,
         "old": change.old,
         "new": change.new,
         "policy": change.source.policy,
-        "scope": change.source.scope,
+        "scope": change.source.scope.value,
         "unit": change.source.unit,
     }

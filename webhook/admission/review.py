@@ -7,11 +7,12 @@ Nothing here waits, reads a clock or asks the network: equal arguments give equa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from webhook.mapping.locate import JqPlaces
 from webhook.model.decision import Decision, NotApplied, Rule
+from webhook.model.globs import Glob
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.scopes import Branch
@@ -24,7 +25,7 @@ _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _NODES_GROUP = "system:nodes"
 # KAI's own pods that hold a shared GPU or scale a node group; made by its service accounts.
 _KAI_NAMESPACES = frozenset({"kai-resource-reservation", "kai-scale-adjust"})
-_KAI_USERS = "system:serviceaccount:kai-*:*"
+_KAI_USERS = Glob.compile("system:serviceaccount:kai-*:*")
 
 # A controller owner of this kind stands for the workloads that its own owner may be.
 _OWNER_KINDS: Mapping[tuple[str, str], tuple[GroupVersionKind, ...]] = {
@@ -134,7 +135,7 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
             and _MIRROR_ANNOTATION in annotations
         ):
             return "mirror pod of a node"
-        if request.namespace in _KAI_NAMESPACES and fnmatchcase(request.user, _KAI_USERS):
+        if request.namespace in _KAI_NAMESPACES and _KAI_USERS.match(request.user):
             return "pod of the KAI scheduler itself"
     owner = _controller(metadata)
     if owner is None or not _is_trusted(request.user, snapshot):
@@ -159,4 +160,9 @@ def _controller(metadata: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _is_trusted(user: str, snapshot: Snapshot) -> bool:
-    return any(fnmatchcase(user, name) for name in snapshot.settings.trusted_controllers)
+    return any(_glob(name).match(user) for name in snapshot.settings.trusted_controllers)
+
+
+@lru_cache(maxsize=256)
+def _glob(pattern: str) -> Glob:
+    return Glob.compile(pattern)

@@ -27,6 +27,9 @@ _PLAIN = re.compile(r"[^\s\"'(),;]+")
 
 def clean(text: str, max_chars: int = TEXT_MAX_CHARS) -> str:
     """*text* in one line without control characters, cut to *max_chars*."""
+    # What nearly every text is; it saves the search.
+    if len(text) <= max_chars and text.isprintable() and text == text.strip():
+        return text
     # Only a bounded part is searched: a field of an object may hold megabytes.
     part = text[: max_chars * 4]
     line = _UNPRINTABLE.sub(" ", part).strip()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from webhook.mapping.programs import JqWorker
+from webhook.mapping.evaluator import JqWorker
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from webhook.errors import SettingsError
-from webhook.mapping.programs import JqWorker
+from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind
 from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings

@@ -18,8 +18,8 @@ from webhook.admission.review import review
 from webhook.admission.texts import clean
 from webhook.cli.policies import add_policy_flags, complain, jq_worker, load_policies
 from webhook.errors import EvaluationError, ManifestError, SettingsError
+from webhook.mapping.evaluator import JqWorker
 from webhook.mapping.locate import locate_by_jq
-from webhook.mapping.programs import JqWorker
 from webhook.model.decision import Decision
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file

@@ -21,7 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from webhook.api.app import build_app, build_ops_app
 from webhook.api.services import Readiness, Services
 from webhook.errors import SettingsError
-from webhook.mapping.programs import JqWorker
+from webhook.mapping.evaluator import JqWorker
 from webhook.settings import Address, ServeSettings
 from webhook.store.directory import DirectoryStore
 from webhook.store.snapshot import Current, DocumentProblem, Snapshot

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.errors import MissingReferenceError, SpecError
-from webhook.mapping.fields import Field
+from webhook.mapping.fields import CompiledGroup, Field
 from webhook.mapping.plain import parse_ref
 from webhook.mapping.programs import Selector, compile_selector
 from webhook.model.documents import Document, SpecMappingSpec, SpecSelectorSpec
@@ -62,11 +62,9 @@ class CompiledMapping:
         return [name for name, sel in self.selectors.items() if field_name in sel.fields]
 
 
-def compile_mapping(
-    document: Document, groups: Mapping[str, Mapping[str, Field]]
-) -> CompiledMapping:
+def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> CompiledMapping:
     """
-    Compile one SpecMapping against the field groups in force, which are named in any case.
+    Compile one SpecMapping against the field *groups* in force, by name in lower case.
 
     Raises:
         ExceptionGroup: of SpecError, one for each problem; MissingReferenceError for a group
@@ -102,7 +100,7 @@ def _compile_selector(
     name: str,
     selector: SpecSelectorSpec,
     path: str,
-    groups: Mapping[str, Mapping[str, Field]],
+    groups: Mapping[str, CompiledGroup],
     problems: list[SpecError],
 ) -> CompiledSelector:
     fields: dict[str, Field] = {}
@@ -110,12 +108,12 @@ def _compile_selector(
         where = f"{path}.fieldGroups[{index}]"
         group = groups.get(group_name.lower())
         if group is None:
-            hint = did_you_mean(group_name, groups)
+            hint = did_you_mean(group_name, [group.name for group in groups.values()])
             problems.append(MissingReferenceError(where, f"no field group {group_name!r}{hint}"))
             continue
-        for twice in sorted(fields.keys() & group.keys()):
+        for twice in sorted(fields.keys() & group.fields.keys()):
             problems.append(SpecError(where, f"field {twice!r} is in another of its groups too"))
-        fields.update(group)
+        fields.update(group.fields)
     for key, named in (
         ("serverDefaults", selector.server_defaults),
         ("serverItems", selector.server_items),

@@ -73,9 +73,17 @@ def read_ref(node: Any, ref: tuple[str, ...]) -> Any:
     return node
 
 
-def compile_group(document: Document) -> dict[str, Field]:
+@dataclass(frozen=True, slots=True)
+class CompiledGroup:
+    """A field group: its name as its author spells it, and its fields by name."""
+
+    name: str
+    fields: Mapping[str, Field]
+
+
+def compile_group(document: Document) -> CompiledGroup:
     """
-    The fields of one FieldGroup, by name.
+    Compile one FieldGroup.
 
     Raises:
         ExceptionGroup: of SpecError, one for each problem.
@@ -95,7 +103,7 @@ def compile_group(document: Document) -> dict[str, Field]:
         )
     if problems:
         raise ExceptionGroup("the field group is wrong", problems)
-    return fields
+    return CompiledGroup(spec.name or document.name, fields)
 
 
 def _compile_field(name: str, field: GroupField, path: str, *, builtin: bool) -> Field:
@@ -136,7 +144,7 @@ def _is_secret(ref: tuple[str, ...], field_type: FieldType | None) -> bool:
     )
 
 
-def native_group(rows: Mapping[str, Mapping[str, Any]], workload_type: str) -> dict[str, Field]:
+def native_group(rows: Mapping[str, Mapping[str, Any]], workload_type: str) -> CompiledGroup:
     """The fields of a native workload type, from the rows of the catalogue."""
     fields = {}
     for path, row in rows.items():
@@ -151,4 +159,4 @@ def native_group(rows: Mapping[str, Mapping[str, Any]], workload_type: str) -> d
                 not_above=row.get("notAbove"),
                 not_with=row.get("notWith"),
             )
-    return fields
+    return CompiledGroup(workload_type, fields)

@@ -2,7 +2,7 @@
 The process that runs jq: a program of its own, started by path with `python -I`.
 
 jq cannot be interrupted and takes the memory it wants, so that a bad expression ends the process
-that runs it. This is that process. `webhook.mapping.programs` starts it, talks to it through two
+that runs it. This is that process. `webhook.mapping.jq_child` starts it, talks to it through two
 pipes, and starts another one when it dies. It imports the standard library and jq only.
 
 Before the first request it gives up what an expression could misuse: it is started with an empty
@@ -10,9 +10,9 @@ environment, opens no further file (jq's `import` reads files), and may not grow
 memory. Around each compilation and each evaluation a timer runs whose signal has its default
 action: that ends the process in the middle of C code, where no handler of ours would run.
 
-A request is a header `!cII` (what to do, length of the program, length of the document) and the
-two texts in UTF-8. An answer is one or more frames with a header `!cI` (what it is, length) and
-that many bytes; the letters are below.
+A request is a header `!cIII` (what to do, how many ms an evaluation may take, length of the
+program, length of the document) and the two texts in UTF-8. An answer is one or more frames with
+a header `!cI` (what it is, length) and that many bytes; the letters are below.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
-REQUEST = struct.Struct("!cII")
+REQUEST = struct.Struct("!cIII")
 COMPILE = b"C"  # compile the program and say whether it does
 EVALUATE = b"E"  # run the program on the document; its first result is the answer
 
@@ -85,13 +85,11 @@ class Worker:
         answers: BinaryIO,
         *,
         compile_s: float,
-        evaluate_s: float,
         answer_max_bytes: int,
     ) -> None:
         self._requests = requests
         self._answers = answers
         self._compile_s = compile_s
-        self._evaluate_s = evaluate_s
         self._answer_max_bytes = answer_max_bytes
         self._programs = Programs()
 
@@ -102,12 +100,12 @@ class Worker:
             if len(header) < REQUEST.size:
                 return
 
-            task, program_length, document_length = REQUEST.unpack(header)
+            task, evaluate_ms, program_length, document_length = REQUEST.unpack(header)
             text = self._requests.read(program_length).decode()
             document = self._requests.read(document_length).decode()
-            self._handle(task, text, document)
+            self._handle(task, text, document, evaluate_ms / 1000)
 
-    def _handle(self, task: bytes, text: str, document: str) -> None:
+    def _handle(self, task: bytes, text: str, document: str, evaluate_s: float) -> None:
         program = self._programs.get(text)
         if program is None:
             self._answer(COMPILING)
@@ -125,7 +123,7 @@ class Worker:
             self._answer(COMPILED)
 
         if task == EVALUATE:
-            with Deadline(self._evaluate_s):
+            with Deadline(evaluate_s):
                 answer = self._evaluate(program, document)
             self._answer(*answer)
         else:
@@ -177,7 +175,7 @@ def contain(memory_bytes: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    memory_bytes, compile_ms, evaluate_ms, answer_max_bytes = [int(text) for text in arguments]
+    memory_bytes, compile_ms, answer_max_bytes = [int(text) for text in arguments]
     # Only answers go to the pipe; what C code prints to the standard output goes nowhere.
     answers = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -189,7 +187,6 @@ def main(arguments: list[str]) -> None:
         sys.stdin.buffer,
         answers,
         compile_s=compile_ms / 1000,
-        evaluate_s=evaluate_ms / 1000,
         answer_max_bytes=answer_max_bytes,
     )
     try:

@@ -8,8 +8,9 @@ from typing import Any
 
 from webhook.errors import EvaluationError
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
-from webhook.mapping.plain import Mismatch
-from webhook.mapping.programs import JqWorker, QueryFailure, document_for_jq
+from webhook.mapping.evaluator import JqWorker, document_for_jq
+from webhook.mapping.results import QueryFailure
+from webhook.mapping.walk import Mismatch
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import json_type
 
@@ -114,9 +115,13 @@ def _is_free(document: dict[str, Any], path: Path) -> bool:
     """Whether nothing stands at *path*, and nothing but objects on the way to it."""
     node: Any = document
     for token in path:
-        if not isinstance(node, dict):
+        if isinstance(node, list) and isinstance(token, int):
+            # Items are found, never made: the parent's place has this one.
+            node = node[token] if token < len(node) else False
+        elif isinstance(node, dict):
+            node = node.get(token)
+        else:
             return False
-        node = node.get(token)
         if node is None:
             return True
     return False

@@ -15,83 +15,70 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from webhook.errors import EvaluationError
-from webhook.model.pointer import Path
-from webhook.model.values import json_type
+from webhook.mapping.walk import (
+    Each,
+    Found,
+    Index,
+    Located,
+    Names,
+    OptionalName,
+    Step,
+    Truthy,
+    Union,
+    Visitor,
+    depth_of,
+    visitor_of,
+    visits_of,
+)
 
 # The most places one selector may find in one object. The largest objects that an API server
 # takes (3 MB) have some thousands of items; a pod has at most some dozens of containers.
 MAX_PLACES = 10_000
 
-# The most spots in between, before `select(.)` and later steps. It bounds the time that a list
-# of a million numbers can cost: 5,000 spots take about 1 ms a step.
-_MAX_SPOTS = 50_000
-
 # `(.a, .b) | (.c, .d)` visits the object four times, and each further stage doubles that. A
 # selector beyond this is left to jq, which runs in a process that can be killed.
 _MAX_VISITS = 64
 
+# A walk calls itself step by step, and Python allows a thousand calls within one another.
+_MAX_DEPTH = 100
+
 _MAX_PARENTHESES = 32
-
-# A value in the object and where it is.
-_Spot = tuple[Path, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """At *path* the selector needs an object or a list; the type there is *got* (`json_type`)."""
-
-    path: Path
-    expected: Literal["object", "list"]
-    got: str
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """
-    What a selector found in one object.
-
-    *paths* are in jq's order, spots that are absent or null included (`select(.)` drops those).
-    """
-
-    paths: tuple[Path, ...]
-    mismatches: tuple[Mismatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlainQuery:
-    """A selector that is a walk along names, lists and unions."""
+    """
+    A selector that is a walk along names, lists and unions.
+
+    *is_single*: it finds at most one place, whatever the object is.
+    """
 
     source: str
-    _steps: tuple[_Step, ...]
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it finds at most one place, whatever the object is."""
-        return all(step.is_single for step in self._steps)
+    is_single: bool
+    _visitor: Visitor = field(repr=False, compare=False)
 
     def locate(self, document: Any) -> Located:
         """
         The places in *document*, a decoded JSON value that is only looked at.
 
         Raises:
-            EvaluationError: more than `MAX_PLACES` places, or far more spots on the way.
+            EvaluationError: more than `MAX_PLACES` places, or far more values on the way.
         """
-        mismatches: list[Mismatch] = []
-        spots = _walk(self._steps, [((), document)], mismatches)
-        if len(spots) > MAX_PLACES:
+        found = Found()
+        self._visitor((), document, found)
+        if len(found.paths) > MAX_PLACES:
             raise EvaluationError(f"{self.source!r} selected more than {MAX_PLACES} places")
 
-        paths = tuple([path for path, _ in spots])
-        if not mismatches:
-            return Located(paths)
+        if not found.mismatches:
+            return Located(tuple(found.paths))
 
         # Two alternatives with a common beginning meet the same wrong value twice.
-        return Located(paths, tuple(dict.fromkeys(mismatches)))
+        return Located(tuple(found.paths), tuple(dict.fromkeys(found.mismatches)))
 
 
 def parse_plain(source: str) -> PlainQuery | None:
@@ -110,10 +97,10 @@ def parse_plain(source: str) -> PlainQuery | None:
     except _NotPlainError:
         return None
 
-    if _visits(steps) > _MAX_VISITS:
+    if visits_of(steps) > _MAX_VISITS or depth_of(steps) > _MAX_DEPTH:
         return None
 
-    return PlainQuery(source, steps)
+    return PlainQuery(source, all(step.is_single for step in steps), visitor_of(steps))
 
 
 def parse_ref(source: str) -> tuple[str, ...]:
@@ -142,163 +129,6 @@ def parse_ref(source: str) -> tuple[str, ...]:
         raise ValueError("the path is empty")
 
     return tuple(keys)
-
-
-# --- steps: each takes all spots a step further, in order, which is what a pipe does in jq ------
-
-
-class _Step(Protocol):
-    @property
-    def is_single(self) -> bool: ...
-
-    @property
-    def visits(self) -> int: ...
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """`.a.b."c"`: keys, one below the other."""
-
-    names: tuple[str, ...]
-    is_single: ClassVar[bool] = True
-    visits: ClassVar[int] = 1
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-        names = self.names
-        found: list[_Spot] = []
-        for path, value in spots:
-            node = value
-            for name in names:
-                if isinstance(node, dict):
-                    node = node.get(name)
-                elif node is not None:  # below null everything is null
-                    mismatches.append(_wrong_object(path, value, names))
-                    break
-            else:
-                found.append((path + names, node))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _OptionalName:
-    """`.a?`: what is no object is passed over; a name needs `?` for nothing else."""
-
-    name: str
-    is_single: ClassVar[bool] = True
-    visits: ClassVar[int] = 1
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-        name = self.name
-        return [
-            ((*path, name), None if value is None else value.get(name))
-            for path, value in spots
-            if value is None or isinstance(value, dict)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """`[0]`: one element of a list."""
-
-    index: int
-    optional: bool
-    is_single: ClassVar[bool] = True
-    visits: ClassVar[int] = 1
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-        index = self.index
-        found: list[_Spot] = []
-        for path, value in spots:
-            if value is None:
-                found.append(((*path, index), None))
-            elif isinstance(value, list):
-                found.append(((*path, index), value[index] if index < len(value) else None))
-            elif not self.optional:
-                mismatches.append(Mismatch(path, "list", json_type(value)))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Each:
-    """`[]` and `[]?`: every element of a list, every value of an object."""
-
-    is_single: ClassVar[bool] = False
-    visits: ClassVar[int] = 1
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-        found: list[_Spot] = []
-        for path, value in spots:
-            if isinstance(value, list):
-                _refuse_flood(len(found) + len(value))
-                found += [((*path, index), item) for index, item in enumerate(value)]
-            elif isinstance(value, dict):
-                _refuse_flood(len(found) + len(value))
-                found += [((*path, key), item) for key, item in value.items()]
-            elif value is not None:
-                mismatches.append(Mismatch(path, "list", json_type(value)))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Truthy:
-    """`select(.)`: drops null and false, and nothing else: 0 and "" are true in jq."""
-
-    is_single: ClassVar[bool] = True
-    visits: ClassVar[int] = 1
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-        return [spot for spot in spots if spot[1] is not None and spot[1] is not False]
-
-
-@dataclass(frozen=True, slots=True)
-class _Union:
-    """`(.a, .b)`: for each spot, what each alternative finds from there."""
-
-    alternatives: tuple[tuple[_Step, ...], ...]
-    is_single: ClassVar[bool] = False
-
-    @property
-    def visits(self) -> int:
-        return sum(_visits(steps) for steps in self.alternatives)
-
-    def apply(self, spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-        found: list[_Spot] = []
-        for spot in spots:
-            for steps in self.alternatives:
-                found += _walk(steps, [spot], mismatches)
-            _refuse_flood(len(found))
-        return found
-
-
-def _walk(steps: tuple[_Step, ...], spots: list[_Spot], mismatches: list[Mismatch]) -> list[_Spot]:
-    for step in steps:
-        spots = step.apply(spots, mismatches)
-    return spots
-
-
-def _visits(steps: Iterable[_Step]) -> int:
-    """How often a walk can come to one value of the object."""
-    visits = 1
-    for step in steps:
-        visits *= step.visits
-    return visits
-
-
-def _refuse_flood(spots: int) -> None:
-    if spots > _MAX_SPOTS:
-        raise EvaluationError(f"a selector met more than {_MAX_SPOTS} values in one object")
-
-
-def _wrong_object(path: Path, value: Any, names: tuple[str, ...]) -> Mismatch:
-    """The first spot along *names*, from *value* at *path*, that is neither object nor null."""
-    for depth, name in enumerate(names):
-        if not isinstance(value, dict):
-            return Mismatch(path + names[:depth], "object", json_type(value))
-
-        value = value.get(name)
-    raise AssertionError("every spot along the names is an object")
 
 
 # --- from text to steps -------------------------------------------------------------------------
@@ -362,29 +192,29 @@ class _Parser:
         self._position = 0
         self._depth = 0
 
-    def parse(self) -> tuple[_Step, ...]:
+    def parse(self) -> tuple[Step, ...]:
         steps = self._pipe()
         if self._peek() != "end":
             raise _NotPlainError
 
         return _join_names(steps)
 
-    def _pipe(self) -> list[_Step]:
+    def _pipe(self) -> list[Step]:
         steps = self._union()
         while self._accept("|"):
             steps += self._union()
         return steps
 
-    def _union(self) -> list[_Step]:
+    def _union(self) -> list[Step]:
         alternatives = [self._term()]
         while self._accept(","):
             alternatives.append(self._term())
         if len(alternatives) == 1:
             return alternatives[0]
 
-        return [_Union(tuple([_join_names(steps) for steps in alternatives]))]
+        return [Union(tuple([_join_names(steps) for steps in alternatives]))]
 
-    def _term(self) -> list[_Step]:
+    def _term(self) -> list[Step]:
         if self._accept("("):
             self._depth += 1
             if self._depth > _MAX_PARENTHESES:
@@ -394,7 +224,7 @@ class _Parser:
             self._expect(")")
             self._depth -= 1
         elif self._accept("select"):
-            steps = [_Truthy()]
+            steps = [Truthy()]
         elif self._peek() == "name" or (self._peek() == "." and self._peek(1) == "text"):
             steps = [self._step()]
         else:
@@ -404,7 +234,7 @@ class _Parser:
             steps.append(self._step())
         return steps
 
-    def _step(self) -> _Step:
+    def _step(self) -> Step:
         if self._peek() == "name":
             key = self._take()[1:]
             return self._named(key)
@@ -418,19 +248,19 @@ class _Parser:
         if kind == "]":
             self._take()
             self._accept("?")
-            return _Each()
+            return Each()
 
         text = self._take()
         self._expect("]")
         if kind == "text":
             return self._named(_unquote(text))
         if kind == "index":
-            return _Index(int(text), optional=self._accept("?"))
+            return Index(int(text), optional=self._accept("?"))
 
         raise _NotPlainError
 
-    def _named(self, key: str) -> _Step:
-        return _OptionalName(key) if self._accept("?") else _Names((key,))
+    def _named(self, key: str) -> Step:
+        return OptionalName(key) if self._accept("?") else Names((key,))
 
     def _peek(self, ahead: int = 0) -> str:
         return self._tokens[min(self._position + ahead, len(self._tokens) - 1)][0]
@@ -452,12 +282,12 @@ class _Parser:
             raise _NotPlainError
 
 
-def _join_names(steps: Sequence[_Step]) -> tuple[_Step, ...]:
+def _join_names(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Neighbouring names become one step, so that `.spec.template.spec` is walked at once."""
-    joined: list[_Step] = []
+    joined: list[Step] = []
     for step in steps:
-        if joined and isinstance(step, _Names) and isinstance(joined[-1], _Names):
-            joined[-1] = _Names(joined[-1].names + step.names)
+        if joined and isinstance(step, Names) and isinstance(joined[-1], Names):
+            joined[-1] = Names(joined[-1].names + step.names)
         else:
             joined.append(step)
     return tuple(joined)

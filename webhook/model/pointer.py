@@ -12,7 +12,9 @@ def escape_token(token: str | int) -> str:
     """One reference token: `~` becomes `~0` and `/` becomes `~1` (RFC 6901, section 3)."""
     if isinstance(token, int):
         return str(token)
-    return token.replace("~", "~0").replace("/", "~1")
+    if "~" in token or "/" in token:
+        return token.replace("~", "~0").replace("/", "~1")
+    return token
 
 
 def to_pointer(path: Path) -> str:

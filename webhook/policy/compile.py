@@ -208,6 +208,8 @@ class _Compiler:
             if read is None:
                 return None
             key, body = read
+            if name not in _FLAGS:
+                where = f"{where}.{'values' if name in _LISTS else 'value'}"
         elif name in _LISTS:
             if isinstance(body, dict) and set(body) == {"values"}:
                 body, where = body["values"], f"{where}.values"
@@ -388,8 +390,9 @@ def _no_such_rule(word: str, allowed: tuple[Rule, ...], field: Field) -> str:
         return f"{word} is not available yet"
     known = _rule_named(word)
     kind = field.type.value if field.type else "untyped"
+    article = "an" if kind[0] in "aeiou" else "a"
     if known is not None:
-        return f"a {kind} field has no rule {known}; it has {', '.join(allowed)}"
+        return f"{article} {kind} field has no rule {known}; it has {', '.join(allowed)}"
     return f"unknown rule{did_you_mean(word, [*allowed])}"
 
 

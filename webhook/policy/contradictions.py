@@ -57,6 +57,29 @@ def _conflicts(
                 )
 
 
+def shadowed(policies: Sequence[CompiledPolicy]) -> Iterator[tuple[str, SpecError]]:
+    """
+    Rules of GVKPolicies that never act, since a broader one does not let them replace it.
+
+    Each with the source of its document.
+    """
+    flat = [policy for policy in policies if policy.is_flat]
+    for narrow in flat:
+        reported: set[Slot] = set()
+        for broad in flat:
+            if broad.scope.breadth >= narrow.scope.breadth or not _share_branch(narrow, broad):
+                continue
+            held = {entry.slot for entry in broad.entries if not entry.allow_override}
+            for entry in narrow.entries:
+                if entry.slot in held and entry.slot not in reported:
+                    reported.add(entry.slot)
+                    problem = (
+                        f"never acts: {broad.source} holds {entry.slot}"
+                        " and does not say allowOverride: true"
+                    )
+                    yield narrow.document.source, SpecError(entry.path, problem)
+
+
 def _claim(entry: Entry, *, flat: bool) -> tuple[Slot, bool]:
     """What an entry claims: of a hierarchical policy, rules and default are claims apart."""
     return entry.slot, flat or entry.enforcement.rule in MUTATING

@@ -193,11 +193,7 @@ def build_plan(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> 
 def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) -> FieldPlan:
     field = entries[0].field
     filled = selector.is_filled(field.name)
-    # A GVKPolicy's before a WorkloadPolicy's, then the narrowest: the first one counts.
-    ordered = sorted(
-        [entry.enforcement for entry in entries],
-        key=lambda item: (item.source.kind != "GVKPolicy", -item.source.scope.breadth),
-    )
+    ordered = sorted([entry.enforcement for entry in entries], key=lambda item: item.rank)
     sets = tuple([item for item in ordered if item.rule is Rule.SET])
     defaults = tuple([item for item in ordered if item.rule is Rule.DEFAULT])
     return FieldPlan(

@@ -8,7 +8,7 @@ object as it then is. Order of mutation: set, then default.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +36,19 @@ class Findings:
     not_applied: list[NotApplied] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Site:
-    """One place and everything enforced there. *old_path*: the same place before an update."""
+    """
+    One place and everything enforced there.
+
+    *old_path* is that of the same place before an update; *node* is what stands at the place,
+    once it has been looked up.
+    """
 
     plan: SelectorPlan
     path: Path
     old_path: Path | None
+    node: Any = None
 
 
 class Enforcer:
@@ -66,8 +72,6 @@ class Enforcer:
         self._old = old
         self._sites: list[_Site] = []
         self._mismatched: list[tuple[SelectorPlan, Places]] = []
-        # Where a `set` wrote or found its value, and whose: the first one counts.
-        self._set_by: dict[Path, Enforcement] = {}
         locator = Locator(plan.mapping, document, jq_places or {})
         for part in plan.selectors:
             places = locator.places(part.selector)
@@ -76,40 +80,66 @@ class Enforcer:
                 self._sites.append(_Site(part, path, old_path))
             if places.mismatches:
                 self._mismatched.append((part, places))
+        # Selectors may overlap: of several sets or defaults at one path the first counts.
+        self._sets = self._ranked(lambda field_plan: field_plan.sets)
+        self._set_by: dict[Path, Enforcement] = {}
+        for site, field_plan in self._sets:
+            self._set_by.setdefault(site.path + field_plan.ref, field_plan.sets[0])
+
+    def _ranked(
+        self, enforcements: Callable[[FieldPlan], tuple[Enforcement, ...]]
+    ) -> list[tuple[_Site, FieldPlan]]:
+        """Where *enforcements* act, in the order in which they count."""
+        found = [
+            (site, plan) for site in self._sites for plan in site.plan.fields if enforcements(plan)
+        ]
+        found.sort(key=lambda item: enforcements(item[1])[0].rank)
+        return found
+
+    def _node(self, site: _Site) -> Any:
+        if site.node is None:
+            site.node = lookup(self._document, site.path)
+        return site.node
 
     # -- mutation ---------------------------------------------------------------------------
 
     def mutate(self) -> None:
         """Write what sets and defaults ask for."""
-        for sets in (True, False):
-            for site in self._sites:
-                for plan in site.plan.fields:
-                    if plan.sets if sets else plan.defaults:
-                        self._fill(site, plan, sets=sets)
+        for site, plan in self._sets:
+            self._set(site, plan, plan.sets[0])
+        for site, plan in self._ranked(lambda field_plan: field_plan.defaults):
+            self._default(site, plan, plan.defaults[0])
 
-    def _fill(self, site: _Site, plan: FieldPlan, *, sets: bool) -> None:
-        node = lookup(self._document, site.path)
+    def _set(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> None:
+        if self._set_by[site.path + plan.ref] is not enforcement:
+            return
         try:
-            current = read_ref(node, plan.ref)
+            current = read_ref(self._node(site), plan.ref)
         except RefMismatchError:
             return  # Judged: a value of the wrong type stands in the way.
-        if self._is_untouched(site, plan, current):
+        if not self._is_untouched(site, plan, current) and not _is_set(
+            plan.read_as(current), enforcement
+        ):
+            self._write(site, plan, enforcement, current)
+
+    def _default(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> None:
+        try:
+            current = read_ref(self._node(site), plan.ref)
+        except RefMismatchError:
             return
-        path = site.path + plan.ref
-        if sets:
-            enforcement = self._set_by.setdefault(path, plan.sets[0])
-            if enforcement is not plan.sets[0] or _is_set(plan.read_as(current), enforcement):
-                return
+        if current is not None or self._is_untouched(site, plan, current):
+            return
+        reason = self._contradiction(site, plan, enforcement)
+        if reason:
+            path = site.path + plan.ref
+            self.findings.not_applied.append(
+                NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
+            )
         else:
-            enforcement = plan.defaults[0]
-            if current is not None:
-                return
-            reason = self._contradiction(site, plan, enforcement)
-            if reason:
-                self.findings.not_applied.append(
-                    NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
-                )
-                return
+            self._write(site, plan, enforcement, current)
+
+    def _write(self, site: _Site, plan: FieldPlan, enforcement: Enforcement, current: Any) -> None:
+        path = site.path + plan.ref
         self.editor.write(path, enforcement.value)
         self.findings.changes.append(
             Change(
@@ -127,13 +157,17 @@ class Enforcer:
             beside = site.path + plan.field.ref[:-1]
             if name in lookup(self._document, beside):
                 self.editor.remove((*beside, name))
+        if isinstance(enforcement.value, (dict, list)):
+            # Another place may lie inside what was written.
+            for other in self._sites:
+                other.node = None
 
     def _is_untouched(self, site: _Site, plan: FieldPlan, current: Any) -> bool:
         """Whether this is an update, and the field has the value that it had before it."""
         if self._old is None or site.old_path is None:
             return False
         old_node = lookup(self._old, site.old_path)
-        if old_node is None and lookup(self._document, site.path) is not None:
+        if old_node is None and self._node(site) is not None:
             return False  # The place is new.
         try:
             return same_value(read_ref(old_node, plan.ref), current)
@@ -143,7 +177,7 @@ class Enforcer:
     def _contradiction(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> str:
         """Why *enforcement* and another value of the same place can't both stand; else ``""``."""
         field = plan.field
-        node = lookup(self._document, site.path)
+        node = self._node(site)
         fields = site.plan.selector.fields
         key = plan.slot.key
         for other_name, keeps, relation in (
@@ -200,7 +234,7 @@ class Enforcer:
             )
 
     def _judge_field(self, site: _Site, plan: FieldPlan) -> None:
-        node = lookup(self._document, site.path)
+        node = self._node(site)
         mismatch: RefMismatchError | None = None
         current: Any = None
         try:
@@ -243,7 +277,7 @@ class Enforcer:
         """Whether a rule does not concern this value."""
         if enforcement.rule is Rule.SET:
             # Two policies set one place by different selectors: the first counts.
-            return self._set_by.setdefault(path, enforcement) is not enforcement
+            return self._set_by[path] is not enforcement
         if enforcement.rule in (Rule.BLOCKED, Rule.CAN_EDIT):
             return any(same_value(current, value) for value in plan.filled)
         return False
@@ -406,6 +440,8 @@ def printable(field: Field, value: Any) -> Any:
         return None
     if field.sensitive or field.type is FieldType.OBJECT:
         return NOT_SHOWN
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)  # 1e3 was a number like any other to its author.
     if isinstance(value, str):
         return value if len(value) <= _SHOWN_CHARS else f"{value[:_SHOWN_CHARS]}…"
     if isinstance(value, list):

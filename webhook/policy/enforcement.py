@@ -47,6 +47,11 @@ class Enforcement:
     type: FieldType
     source: Source
 
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Of two that write to one place the lower counts: GVKPolicy first, then the narrower."""
+        return self.source.kind != "GVKPolicy", -self.source.scope.breadth
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -15,14 +15,14 @@ from typing import Any
 from webhook.catalog import builtin_documents, native_rows
 from webhook.errors import MissingReferenceError, NotReadyError, SpecError
 from webhook.mapping.compiled import CompiledMapping, compile_mapping
-from webhook.mapping.fields import Field, compile_group, native_group
+from webhook.mapping.fields import CompiledGroup, compile_group, native_group
 from webhook.model.documents import Document, is_ours, parse_document, revision_of
 from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind
 from webhook.model.manifests import Manifest
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
 from webhook.policy.compile import compile_policy
-from webhook.policy.contradictions import check_policy
+from webhook.policy.contradictions import check_policy, shadowed
 from webhook.policy.effective import Plan, PolicySet
 from webhook.policy.enforcement import CompiledPolicy
 
@@ -288,17 +288,13 @@ class _Builder:
         if not document.builtin:
             self._in_force.append(document)
 
-    def _compile_groups(self) -> dict[str, dict[str, Field]]:
-        groups: dict[str, dict[str, Field]] = {
-            name: native_group(native_rows(), name) for name in NATIVE_KINDS
-        }
-        groups = {name.lower(): fields for name, fields in groups.items()}
+    def _compile_groups(self) -> dict[str, CompiledGroup]:
+        """The field groups in force, by name in lower case."""
+        groups = {name.lower(): native_group(native_rows(), name) for name in NATIVE_KINDS}
         for document in self._of_kind("FieldGroup"):
-            name = (document.spec.name or document.name).lower()
             for version in self._versions(document):
                 try:
-                    fields = compile_group(version)
-                    _extend(groups, name, fields)
+                    _extend(groups, compile_group(version))
                 except ExceptionGroup as group:
                     self._report(document.source, group)
                 else:
@@ -307,7 +303,7 @@ class _Builder:
         return groups
 
     def _compile_mappings(
-        self, groups: Mapping[str, Mapping[str, Field]]
+        self, groups: Mapping[str, CompiledGroup]
     ) -> dict[GroupVersionKind, CompiledMapping]:
         mappings: dict[GroupVersionKind, CompiledMapping] = {}
         for document in self._of_kind("SpecMapping"):
@@ -372,6 +368,11 @@ class _Builder:
                         accepted.setdefault(policy.kind, []).append(policy)
                     self._accept(version)
                     break
+        for policies in accepted.values():
+            for source, warning in shadowed(policies):
+                self._problems.append(
+                    DocumentProblem(source, warning.path, warning.problem, warning=True)
+                )
         return [policy for policies in accepted.values() for policy in policies]
 
     # -- problems ---------------------------------------------------------------------------
@@ -399,19 +400,17 @@ class _Builder:
             self._problems.append(DocumentProblem(document.source, path, problem, warning=True))
 
 
-def _extend(groups: dict[str, dict[str, Field]], name: str, fields: dict[str, Field]) -> None:
-    """Add *fields* to the group *name*. A field that is there already is not redefined."""
-    group = groups.get(name, {})
-    twice = sorted(group.keys() & fields.keys())
+def _extend(groups: dict[str, CompiledGroup], added: CompiledGroup) -> None:
+    """Add the fields of *added* to its group. A field that is there already is not redefined."""
+    group = groups.get(added.name.lower(), CompiledGroup(added.name, {}))
+    twice = sorted(group.fields.keys() & added.fields.keys())
     if twice:
+        problem = "the group has this field already"
         raise ExceptionGroup(
             "the field group is wrong",
-            [
-                SpecError(f"spec.fields.{field}", "the group has this field already")
-                for field in twice
-            ],
+            [SpecError(f"spec.fields.{name}", problem) for name in twice],
         )
-    groups[name] = {**group, **fields}
+    groups[added.name.lower()] = CompiledGroup(group.name, {**group.fields, **added.fields})
 
 
 def _documents_of(snapshot: Snapshot | None) -> tuple[Document, ...]:

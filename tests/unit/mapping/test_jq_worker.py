@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.mapping import jq_worker
+from webhook.mapping import jq_child, jq_worker
 from webhook.mapping.jq_worker import (
     ANSWER,
     COMPILE,
@@ -44,7 +44,8 @@ class Process:
         evaluate_ms: int = 5000,
         answer_max_bytes: int = 1 << 20,
     ) -> None:
-        limits = (memory_mib << 20, compile_ms, evaluate_ms, answer_max_bytes)
+        self.evaluate_ms = evaluate_ms
+        limits = (memory_mib << 20, compile_ms, answer_max_bytes)
         self.popen = subprocess.Popen(
             [sys.executable, "-I", jq_worker.__file__, *map(str, limits)],
             stdin=subprocess.PIPE,
@@ -67,7 +68,8 @@ class Process:
 
     def send(self, program: str, document: str = "null", task: bytes = EVALUATE) -> None:
         texts = program.encode(), document.encode()
-        self.requests.write(REQUEST.pack(task, *map(len, texts)) + b"".join(texts))
+        header = REQUEST.pack(task, self.evaluate_ms, *map(len, texts))
+        self.requests.write(header + b"".join(texts))
         self.requests.flush()
 
     def ask(self, program: str, document: str = "null", task: bytes = EVALUATE) -> Frame | None:
@@ -115,14 +117,14 @@ def test_it_ends_when_the_other_side_closes(start: Callable[..., Process]) -> No
 
 def test_half_a_request_is_no_request(start: Callable[..., Process]) -> None:
     process = start()
-    process.requests.write(REQUEST.pack(EVALUATE, 1, 4)[:5])
+    process.requests.write(REQUEST.pack(EVALUATE, 100, 1, 4)[:5])
 
     assert process.end() == 0
 
 
 def test_a_request_may_arrive_in_pieces(start: Callable[..., Process]) -> None:
     process = start()
-    message = REQUEST.pack(EVALUATE, 2, 7) + b".a" + b'{"a":1}'
+    message = REQUEST.pack(EVALUATE, 5000, 2, 7) + b".a" + b'{"a":1}'
     for index in range(len(message)):
         process.requests.write(message[index : index + 1])
         process.requests.flush()
@@ -286,7 +288,7 @@ def test_a_result_that_nests_too_deeply_ends_the_process_at_most(
     start: Callable[..., Process],
 ) -> None:
     process = start(evaluate_ms=20_000)
-    answer = process.ask("reduce range(1000000) as $i (1; [.])")
+    answer = process.ask("reduce range(200000) as $i (1; [.])")
 
     assert answer is None or answer[0] == FAILED
 
@@ -303,17 +305,15 @@ def test_the_programs_that_were_not_used_for_longest_make_room() -> None:
 
 def test_both_sides_speak_the_same_protocol() -> None:
     """The server can't import the worker, as it would import jq with it."""
-    from webhook.mapping import programs
-
     kinds = (READY, COMPILING, COMPILED, RESULT, NOTHING, REFUSED, FAILED, TOO_LONG)
-    assert kinds == programs._KINDS
-    assert (COMPILE, EVALUATE) == (programs._COMPILE, programs._EVALUATE)
-    assert (REQUEST.format, ANSWER.format) == (programs._REQUEST.format, programs._ANSWER.format)
-    assert OUT_OF_MEMORY_EXIT == programs._OUT_OF_MEMORY_EXIT
+    assert kinds == jq_child.KINDS
+    assert (COMPILE, EVALUATE) == (jq_child.COMPILE, jq_child.EVALUATE)
+    assert (REQUEST.format, ANSWER.format) == (jq_child.REQUEST.format, jq_child.ANSWER.format)
+    assert OUT_OF_MEMORY_EXIT == jq_child.OUT_OF_MEMORY_EXIT
 
 
 def test_the_server_does_not_load_jq() -> None:
-    code = "import sys, webhook.mapping.programs; print('jq' in sys.modules)"
+    code = "import sys, webhook.mapping.evaluator; print('jq' in sys.modules)"
 
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

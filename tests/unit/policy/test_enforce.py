@@ -696,3 +696,72 @@ def test_what_kubernetes_adds_to_a_pod_is_no_breach_of_blocked() -> None:
     assert submit(snapshot, pod).allowed
     pod["spec"]["volumes"].append({"name": "mine", "emptyDir": {}})
     assert submit(snapshot, pod).broken == [("/spec/volumes", "blocked")]
+
+
+def test_of_two_sets_at_one_place_the_narrower_counts() -> None:
+    """By different selectors, so that no rule's identity tells of the other."""
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule("imagePullPolicy", "allContainers", {"set": "Always"}),
+            make_rule("workingDir", "allContainers", {"default": "/broad"}),
+            name="broad",
+            kind=PYTORCH_JOB,
+        ),
+        make_gvk_policy(
+            make_rule("imagePullPolicy", "workerContainers", {"set": "Never"}),
+            make_rule("workingDir", "workerContainers", {"default": "/narrow"}),
+            name="narrow",
+            kind=PYTORCH_JOB,
+            scope="project",
+            unit="team-a",
+        ),
+    )
+
+    answer = submit(snapshot, make_pytorch_job())
+
+    roles = "/spec/pytorchReplicaSpecs"
+    assert answer.allowed
+    for role, policy, directory in (
+        ("Master", "Always", "/broad"),
+        ("Worker", "Never", "/narrow"),
+    ):
+        container = answer.at(f"{roles}/{role}/template/spec/containers/0")
+        assert (container["imagePullPolicy"], container["workingDir"]) == (policy, directory)
+
+
+def test_a_place_inside_a_value_that_was_set_is_judged_as_it_then_is() -> None:
+    """A registered kind may expose an object and what lies inside it."""
+    group = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "FieldGroup",
+        "metadata": {"name": "box"},
+        "spec": {"fields": {"box": {"type": "object"}, "size": {"type": "integer"}}},
+    }
+    mapping = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "SpecMapping",
+        "metadata": {"name": "acme"},
+        "spec": {
+            "workloadType": {"group": "acme.io", "version": "v1", "kind": "Box"},
+            "specSelectors": {
+                "inner": {"query": ".spec.box", "fieldGroups": ["box"]},
+                "outer": {"query": ".spec", "fieldGroups": ["box"]},
+            },
+        },
+    }
+    policy = make_gvk_policy(
+        make_rule("size", "inner", {"max": 3}),
+        make_rule("box", "outer", {"set": {"size": 2}}),
+        kind={"group": "acme.io", "version": "v1", "kind": "Box"},
+    )
+    document = {
+        "apiVersion": "acme.io/v1",
+        "kind": "Box",
+        "metadata": {},
+        "spec": {"box": {"size": 9, "other": 1}},
+    }
+
+    answer = submit(compile_ok(group, mapping, policy), document)
+
+    assert answer.allowed
+    assert answer.at("/spec/box") == {"size": 2}

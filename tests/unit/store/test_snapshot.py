@@ -109,7 +109,7 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
         ),
         pytest.param(
             rule("resourceLimits", max={"key": "cpu", "value": "1K"}),
-            "enforcements[0].max: must be a quantity",
+            "enforcements[0].max.value: must be a quantity",
             id="bad-quantity",
         ),
         pytest.param(
@@ -174,7 +174,7 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
         pytest.param(make_mapping(a={"query": ".spec"}), "fieldGroups: is needed", id="no-groups"),
         pytest.param(
             make_mapping(a={"query": ".spec", "fieldGroups": ["podspek"]}),
-            "no field group 'podspek'; did you mean \"podspec\"",
+            "no field group 'podspek'; did you mean \"podSpec\"",
             id="unknown-group",
         ),
         pytest.param(

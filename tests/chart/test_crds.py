@@ -1,0 +1,199 @@
+"""
+The chart holds the CRDs that the program prints, and an API server can take them.
+
+`python -m tests.chart.test_crds` writes the files; look at the diff afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhook.catalog.crds import build_crds
+from webhook.model.manifests import dump_yaml, load_file
+
+CHART = Path(__file__).parents[2] / "charts" / "gatewright"
+CRDS = build_crds()
+IDS = [crd["metadata"]["name"] for crd in CRDS]
+
+TYPES = {"object", "array", "string", "boolean", "integer", "number"}
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+
+# What `apiextensions.k8s.io/v1` knows of JSON schema and we have a use for. `$ref`,
+# `definitions`, `patternProperties` and the like are refused there.
+KEYWORDS = {
+    "type",
+    "description",
+    "properties",
+    "items",
+    "required",
+    "additionalProperties",
+    "enum",
+    "nullable",
+    "format",
+    "maxLength",
+    "maxItems",
+    "maxProperties",
+    PRESERVE,
+    INT_OR_STRING,
+}
+
+
+def file_of(crd: dict[str, Any]) -> Path:
+    return CHART / "crds" / f"{crd['metadata']['name']}.yaml"
+
+
+def schema_of(crd: dict[str, Any]) -> dict[str, Any]:
+    (version,) = crd["spec"]["versions"]
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def nodes_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema in *schema*, itself first, with the path of what it describes."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes_of(child, f"{path}.{name}")
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), dict):
+            yield from nodes_of(schema[keyword], f"{path}[]")
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_the_chart_has_the_crd_as_the_program_prints_it(crd: dict[str, Any]) -> None:
+    assert file_of(crd).read_text() == dump_yaml([crd]), "run python -m tests.chart.test_crds"
+
+
+def test_the_chart_has_no_other_crd() -> None:
+    assert {path.name for path in (CHART / "crds").iterdir()} == {file_of(crd).name for crd in CRDS}
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_names_of_a_crd_fit_together(crd: dict[str, Any]) -> None:
+    spec = crd["spec"]
+    names = spec["names"]
+
+    assert crd["metadata"]["name"] == f"{names['plural']}.{spec['group']}"
+    assert names["singular"] == names["kind"].lower()
+    assert names["listKind"] == f"{names['kind']}List"
+    assert spec["scope"] in ("Namespaced", "Cluster")
+    short = [names["plural"], names["singular"], *names.get("shortNames", [])]
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*", name) for name in short)
+
+
+def test_no_two_crds_of_a_group_share_a_name() -> None:
+    taken = [
+        (crd["spec"]["group"], name)
+        for crd in CRDS
+        for name in (
+            crd["spec"]["names"]["plural"],
+            crd["spec"]["names"]["singular"],
+            *crd["spec"]["names"].get("shortNames", []),
+        )
+    ]
+
+    assert len(taken) == len(set(taken))
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_one_version_is_served_and_stored(crd: dict[str, Any]) -> None:
+    stored = [version["name"] for version in crd["spec"]["versions"] if version["storage"]]
+    served = [version["name"] for version in crd["spec"]["versions"] if version["served"]]
+
+    assert stored == served == ["v1alpha1"]
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_every_schema_is_structural(crd: dict[str, Any]) -> None:
+    """
+    The rules of "structural schema" in the Kubernetes documentation of CRDs: each node has a
+    type, unless it keeps unknown fields or is an integer or text; an object has properties or
+    additionalProperties, not both; no keyword that CRDs don't know.
+    """
+    wrong = []
+    for path, node in nodes_of(schema_of(crd)):
+        free = node.get(PRESERVE) is True or node.get(INT_OR_STRING) is True
+        if "type" not in node and not free:
+            wrong.append(f"{path}: no type")
+        if "type" in node and node["type"] not in TYPES:
+            wrong.append(f"{path}: type {node['type']}")
+        if "properties" in node and "additionalProperties" in node:
+            wrong.append(f"{path}: properties and additionalProperties")
+        if "properties" in node and node.get("type") != "object":
+            wrong.append(f"{path}: properties without type object")
+        if node.get("type") == "array" and "items" not in node:
+            wrong.append(f"{path}: an array without items")
+        wrong += [f"{path}: keyword {keyword}" for keyword in set(node) - KEYWORDS]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_the_root_of_a_schema_is_an_object_whose_metadata_is_left_to_kubernetes(
+    crd: dict[str, Any],
+) -> None:
+    schema = schema_of(crd)
+
+    assert schema["type"] == "object"
+    assert schema["properties"]["apiVersion"] == {"type": "string"}
+    assert schema["properties"]["kind"] == {"type": "string"}
+    assert schema["properties"]["metadata"] == {"type": "object"}
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_misspelt_fields_reach_us_and_are_not_pruned(crd: dict[str, Any]) -> None:
+    spec = schema_of(crd)["properties"]["spec"]
+
+    pruned = [
+        path
+        for path, node in nodes_of(spec, ".spec")
+        if node.get("type", "object") == "object" and not node.get(PRESERVE)
+    ]
+    assert pruned == []
+
+
+@pytest.mark.parametrize("crd", CRDS, ids=IDS)
+def test_columns_have_simple_paths(crd: dict[str, Any]) -> None:
+    (version,) = crd["spec"]["versions"]
+    columns = version["additionalPrinterColumns"]
+
+    assert len({column["name"] for column in columns}) == len(columns)
+    assert all(re.match(r"\.(metadata|spec|status)\.", column["jsonPath"]) for column in columns)
+    assert {column["type"] for column in columns} <= {"string", "integer", "boolean", "date"}
+
+
+def test_the_chart_names_this_version() -> None:
+    (manifest,) = load_file(CHART / "Chart.yaml")
+    pyproject = (CHART.parents[1] / "pyproject.toml").read_text()
+    found = re.search(r'^version = "(\d+\.\d+\.\d+)"$', pyproject, re.MULTILINE)
+
+    assert manifest.value["apiVersion"] == "v2"
+    assert manifest.value["name"] == CHART.name
+    assert found is not None
+    assert manifest.value["version"] == manifest.value["appVersion"] == found[1]
+
+
+def test_the_values_are_an_object() -> None:
+    (manifest,) = load_file(CHART / "values.yaml")
+
+    assert manifest.value == {}
+
+
+def test_the_readme_lists_every_crd() -> None:
+    text = (CHART / "README.md").read_text()
+
+    assert [name for name in IDS if f"`{name}`" not in text] == []
+
+
+if __name__ == "__main__":
+    for old in (CHART / "crds").glob("*.yaml"):
+        old.unlink()
+    for each in CRDS:
+        file_of(each).write_text(dump_yaml([each]))
+        sys.stdout.write(f"{file_of(each).name}\n")

@@ -1,0 +1,82 @@
+"""Expressions that would stall or kill a server are refused with their document and path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.builders import POLICY_API, make_container, make_gvk_policy, make_pod, make_rule, submit
+from webhook.mapping.evaluator import JqWorker
+from webhook.model.manifests import Manifest
+from webhook.model.settings import EngineSettings
+from webhook.store.snapshot import Snapshot, SourceFile, build_snapshot
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[JqWorker]:
+    with JqWorker() as worker:
+        yield worker
+
+
+def build(worker: JqWorker, *documents: Any) -> Snapshot:
+    manifests = tuple([Manifest("m.yaml", i, 1, value) for i, value in enumerate(documents)])
+    return build_snapshot(
+        [SourceFile("m.yaml", manifests)],
+        EngineSettings(),
+        check_query=lambda source, path: worker.check(source, path=path),
+    )
+
+
+def make_mapping(query: str) -> dict[str, Any]:
+    return {
+        "apiVersion": POLICY_API,
+        "kind": "SpecMapping",
+        "metadata": {"name": "acme"},
+        "spec": {
+            "workloadType": {"group": "acme.io", "version": "v1", "kind": "AcmeJob"},
+            "specSelectors": {"s": {"query": query, "fieldGroups": ["metadata"]}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param(".spec | (", id="does-not-compile"),
+        pytest.param("def f: f; f", id="endless-recursion"),
+        pytest.param("last(range(1e12))", id="range"),
+        pytest.param("[limit(1e12; repeat(1))]", id="growing-array"),
+        pytest.param('"x" * 1e9 | .[0:1]', id="huge-text"),
+        pytest.param(".. | .. | .. | .. | .. | .. | .. | ..", id="exponential"),
+        pytest.param("env.PATH", id="reads-the-environment"),
+        pytest.param("$ENV.PATH", id="reads-the-environment-too"),
+        pytest.param("input", id="reads-input"),
+        pytest.param("halt", id="stops-the-program"),
+        pytest.param('import "a" as a; .', id="reads-files"),
+    ],
+)
+def test_a_hostile_query_is_refused_by_name_and_the_rest_holds(
+    worker: JqWorker, query: str
+) -> None:
+    good = make_gvk_policy(make_rule("image", "allContainers", {"pattern": ["ghcr.io/*"]}))
+
+    snapshot = build(worker, make_mapping(query), good)
+
+    (problem,) = snapshot.problems
+    assert problem.document == "m.yaml#0"
+    assert problem.path == "spec.specSelectors.s.query"
+    assert not submit(snapshot, make_pod(containers=[make_container(image="x")])).allowed
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param(".spec.template", id="plain"),
+        pytest.param('.spec.groups[]? | select(.role == "head") | .template', id="needs-jq"),
+        pytest.param("(.spec | if . then .a else empty end)", id="conditional"),
+    ],
+)
+def test_a_sound_query_is_taken(worker: JqWorker, query: str) -> None:
+    assert build(worker, make_mapping(query)).problems == ()

@@ -1,0 +1,369 @@
+"""
+What the documentation shows is what the program does.
+
+In README.md and docs/, fenced blocks have these meanings:
+
+    ```yaml NAME          a file of that name, for the commands below it
+    ```console            `$ gatewright …` lines, each with what it prints
+    ```json WHAT FILE#N   WHAT (`decision-record`, `audit-annotation`) of a document of examples/
+    ```text catalogue T   a table of what is built in
+
+`python -m tests.unit.test_docs` writes the real output into them; look at the diff afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import logging
+import os
+import re
+import shlex
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+import orjson
+import pytest
+
+from webhook.admission.record import audit_annotation, decision_record
+from webhook.admission.review import review
+from webhook.catalog import builtin_documents, native_rows
+from webhook.cli import COMMANDS, main
+from webhook.model.decision import Rule
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.manifests import load_file
+from webhook.model.request import AdmissionRequest, Operation, Phase
+from webhook.model.settings import EngineSettings
+from webhook.model.values import FieldType
+from webhook.policy.judge import show
+from webhook.settings import OPTIONS
+from webhook.store.directory import read_sources
+from webhook.store.snapshot import build_snapshot
+from webhook.telemetry.logs import DECISION_LOGGER, JsonFormatter
+from webhook.telemetry.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "certs" / "README.md",
+    ROOT / "charts" / "gatewright" / "README.md",
+]
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+
+_BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+_CODE_SPAN = re.compile(r"`([^`\n]+)`")
+_FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
+_COMMAND = re.compile(
+    r"^\s*(?:\$ |docker run |\.venv/bin/)?(?:gatewright|python -m webhook) ([a-z]+)\b(.*)"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what stands behind the backticks, and what is inside."""
+
+    info: str
+    body: str
+
+
+def blocks_of(text: str) -> list[Block]:
+    return [Block(found["info"].strip(), found["body"]) for found in _BLOCK.finditer(text)]
+
+
+# --- running what is shown ---
+
+
+def render(text: str) -> str:
+    """*text* with the real output in its blocks."""
+    with working_directory() as directory:
+
+        def replace(found: re.Match[str]) -> str:
+            info, body = found["info"].strip(), found["body"]
+            return f"```{found['info']}\n{_real(info, body, directory)}```"
+
+        return _BLOCK.sub(replace, text)
+
+
+def _real(info: str, body: str, directory: Path) -> str:
+    match info.split():
+        case ["yaml", name]:
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(body)
+            return body
+        case ["console"]:
+            return "".join([run(line) for line in body.splitlines() if line.startswith("$ ")])
+        case ["json", what, document]:
+            return record_of(what, document)
+        case ["text", "catalogue", table]:
+            return "".join([f"{line}\n" for line in TABLES[table]()])
+        case _:
+            return body
+
+
+@contextlib.contextmanager
+def working_directory() -> Iterator[Path]:
+    """A directory that holds the examples and nothing else, and is the current one."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "examples").symlink_to(ROOT / "examples")
+        with contextlib.chdir(directory):
+            yield directory
+
+
+def run(line: str) -> str:
+    """A command line and what it prints, errors first."""
+    words = shlex.split(line.removeprefix("$ "))
+    assert words[0] == "gatewright", f"can't run {line!r}"
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        main(words[1:])
+    return f"{line}\n{err.getvalue()}{out.getvalue()}"
+
+
+def record_of(what: str, document: str) -> str:
+    """What is kept of the review of one example, as indented JSON."""
+    file, _, index = document.rpartition("#")
+    snapshot = build_snapshot(read_sources(ROOT / "examples" / "policies"), EngineSettings())
+    value = load_file(ROOT / file)[int(index)].value
+    request = AdmissionRequest(
+        uid="705ab4f5-6393-11e8-b7cc-42010a800002",
+        kind=GroupVersionKind.of(value),
+        operation=Operation.CREATE,
+        object=value,
+        namespace=value["metadata"]["namespace"],
+        user="ada",
+    )
+    decision = review(request, Phase.MUTATE, snapshot)
+    if what == "audit-annotation":
+        text = audit_annotation(decision)
+    else:
+        record = decision_record(
+            request,
+            decision,
+            phase=Phase.MUTATE.value,
+            branch=snapshot.branch(request.namespace),
+            snapshot=snapshot.revision,
+            duration_s=0.001,
+        )
+        entry = logging.LogRecord(
+            DECISION_LOGGER, logging.INFO, "", 0, "review answered", None, None
+        )
+        entry.created = datetime(2026, 1, 31, 9, 30, tzinfo=UTC).timestamp()
+        entry.fields = record
+        text = JsonFormatter().format(entry)
+    return orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def list_selectors() -> Iterator[str]:
+    for document in builtin_documents():
+        if document.kind == "SpecMapping":
+            yield str(document.spec.workload_type)
+            for name, selector in document.spec.spec_selectors.items():
+                groups = " + ".join(selector.field_groups)
+                yield f"  {name:<16} {groups:<38} {selector.description}"
+
+
+def list_fields() -> Iterator[str]:
+    for document in builtin_documents():
+        if document.kind == "FieldGroup":
+            yield f"{document.spec.name}: {document.spec.description}"
+            yield from in_columns(
+                [
+                    (name, f"map of {field.type}" if field.formatter else str(field.type))
+                    for name, field in document.spec.fields.items()
+                ]
+            )
+
+
+def list_native_fields() -> Iterator[str]:
+    yield from in_columns(
+        [
+            (path, row["type"])
+            for path, row in native_rows().items()
+            if "training" in row["workloads"] and row["type"] != FieldType.ITEMIZED
+        ]
+    )
+
+
+def in_columns(fields: list[tuple[str, str]]) -> Iterator[str]:
+    """Names by type: one line or more for each type."""
+    by_type: dict[str, list[str]] = {}
+    for name, type_name in fields:
+        by_type.setdefault(type_name, []).append(name)
+    for type_name, names in by_type.items():
+        lines = textwrap.wrap(", ".join(names), 90, break_on_hyphens=False)
+        for first, line in zip([type_name, *[""] * len(lines)], lines, strict=False):
+            yield f"  {first:<16} {line}"
+
+
+def list_server_defaults() -> Iterator[str]:
+    for document in builtin_documents():
+        if document.kind == "SpecMapping":
+            for name, selector in document.spec.spec_selectors.items():
+                shown = [
+                    f"{field} ({' or '.join([show(value) for value in values])})"
+                    for field, values in selector.server_defaults.items()
+                ]
+                lines = textwrap.wrap(", ".join(shown), 80, break_on_hyphens=False)
+                kind = document.spec.workload_type.kind
+                for first, line in zip([f"{kind} {name}", *[""] * 9], lines, strict=False):
+                    yield f"{first:<26} {line}"
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "selectors": list_selectors,
+    "fields": list_fields,
+    "native-fields": list_native_fields,
+    "server-defaults": list_server_defaults,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documentation_shows_what_the_program_really_prints(name: str) -> None:
+    text = (ROOT / name).read_text()
+
+    assert render(text) == text, "run python -m tests.unit.test_docs and look at the diff"
+
+
+def test_the_readme_shows_a_policy_and_the_denial_that_it_gives() -> None:
+    blocks = blocks_of((ROOT / "README.md").read_text())
+    shown = "\n".join([block.body for block in blocks if block.info == "console"])
+
+    assert any("kind: GVKPolicy" in block.body for block in blocks)
+    assert ": denied" in shown
+    assert "✗" in shown
+
+
+# --- what is named exists ---
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_relative_link_leads_somewhere(name: str) -> None:
+    path = ROOT / name
+    links = [link for link in _LINK.findall(path.read_text()) if "://" not in link]
+    missing = [
+        link
+        for link in links
+        if not (path.parent / link.partition("#")[0]).exists() or not has_heading(path, link)
+    ]
+
+    assert missing == []
+
+
+def has_heading(path: Path, link: str) -> bool:
+    """Whether the part of *link* behind `#`, if any, is a heading of the document it leads to."""
+    file, _, anchor = link.partition("#")
+    if not anchor:
+        return True
+    text = _BLOCK.sub("", (path.parent / file if file else path).read_text())
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return anchor in [
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+    ]
+
+
+def flags_by_command() -> dict[str, set[str]]:
+    flags: dict[str, set[str]] = {}
+    for name in COMMANDS:
+        parser = argparse.ArgumentParser()
+        import_module(f"webhook.cli.{name}").add_parser(parser.add_subparsers())
+        (subparsers,) = [
+            action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+        ]
+        flags[name] = set(subparsers.choices[name]._option_string_actions)
+    return flags
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_and_flag_that_is_named_exists(name: str) -> None:
+    text = (ROOT / name).read_text()
+    known = flags_by_command()
+    bodies = [block.body.replace("\\\n", " ") for block in blocks_of(text) if block.info != "text"]
+    spans = _CODE_SPAN.findall(_BLOCK.sub("", text))
+    unknown: list[str] = []
+    for line in [line for body in bodies for line in body.splitlines()] + spans:
+        for command, rest in _COMMAND.findall(line):
+            if command not in known:
+                unknown.append(f"gatewright {command}")
+            else:
+                flags = _FLAG.findall(rest.partition(" | ")[0])
+                unknown += [flag for flag in flags if flag not in known[command]]
+    every_flag = {flag for flags in known.values() for flag in flags} | {"--version"}
+    for span in spans:
+        if span.startswith("--"):
+            unknown += [flag for flag in _FLAG.findall(span) if flag not in every_flag]
+
+    assert unknown == []
+
+
+# --- lists are complete ---
+
+
+def read_docs(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def code_spans(name: str) -> set[str]:
+    return set(_CODE_SPAN.findall(_BLOCK.sub("", read_docs(name))))
+
+
+def test_every_setting_of_the_server_is_documented() -> None:
+    spans = code_spans("operators.md")
+    wanted = {text for option in OPTIONS for text in (option.flag, option.variable, option.key)}
+
+    assert wanted - spans == set()
+    assert {span for span in spans if re.fullmatch(r"GATEWRIGHT_[A-Z_]+", span)} <= wanted | {
+        "GATEWRIGHT_CONFIG"
+    }
+
+
+def test_every_metric_is_documented_and_no_other() -> None:
+    names = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in Metrics().registry.collect()
+        if family.name.startswith("gatewright_")
+    }
+
+    found = {span for span in code_spans("auditors.md") if span.startswith("gatewright_")}
+    assert found == names
+
+
+def test_every_field_of_the_decision_record_is_explained() -> None:
+    spans = code_spans("auditors.md")
+    shown = [b for b in blocks_of(read_docs("auditors.md")) if b.info.startswith("json ")]
+
+    assert shown
+    assert [key for block in shown for key in orjson.loads(block.body) if key not in spans] == []
+
+
+def test_every_rule_is_explained_to_policy_authors() -> None:
+    later = {Rule.TYPE, Rule.DEFAULT_FROM}
+
+    assert {rule.value for rule in Rule if rule not in later} - code_spans(
+        "platform-teams.md"
+    ) == set()
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("0*.md"))]
+
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+if __name__ == "__main__":
+    os.environ["NO_COLOR"] = "1"
+    for path in DOCUMENTS:
+        before = path.read_text()
+        after = render(before)
+        if after != before:
+            path.write_text(after)
+            sys.stdout.write(f"{path.relative_to(ROOT)} rewritten\n")
