@@ -45,7 +45,7 @@ check: $(STAMP)
 
 test: check
 	$(BIN)/python -m tests.controlplane build
-	$(BIN)/pytest -q tests/e2e
+	$(BIN)/pytest -q tests/load tests/e2e
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.mutate

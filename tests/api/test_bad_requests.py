@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
 import io
 from typing import Any
@@ -172,24 +171,6 @@ async def test_text_that_is_no_http_is_refused_and_the_server_goes_on() -> None:
         assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
         assert b"Traceback" not in answer
         assert (await gate.post("/mutate", GOOD)).status == 200
-
-
-async def test_thousands_of_bad_requests_in_a_row_cost_no_memory() -> None:
-    bodies = [body for name, body in BODIES.items() if name != "deep"]
-
-    async def flood(gate: Gate) -> int:
-        for n in range(600):
-            await (await gate.post(DOORS[n % 2], bodies[n % len(bodies)])).read()
-        gc.collect()
-        return len(gc.get_objects())
-
-    async with Gate(POLICY) as gate:
-        await flood(gate)
-        before = await flood(gate)
-        after = await flood(gate)
-
-        assert after - before < 200
-        assert (await gate.post("/validate", GOOD)).status == 200
 
 
 async def test_rejections_are_counted_by_reason() -> None:

@@ -83,30 +83,3 @@ async def test_answers_do_not_tell_which_software_made_them() -> None:
     async with Gate(POLICY) as gate:
         for answer in (await gate.client.get("/"), await gate.ops.get("/healthz")):
             assert answer.headers["Server"] == "gatewright"
-
-
-async def test_no_traffic_adds_series_without_end() -> None:
-    """Names, namespaces, kinds, users and paths are no labels (B26)."""
-
-    async def traffic(gate: Gate, start: int) -> None:
-        for n in range(start, start + 200):
-            await gate.ask(
-                "/validate",
-                uid=f"uid-{n}",
-                namespace=f"namespace-{n}",
-                kind={"group": f"g{n}.example", "version": "v1", "kind": f"Kind{n}"},
-                userInfo={"username": f"user-{n}", "groups": [f"group-{n}"]},
-                object={"metadata": {"name": f"name-{n}"}},
-            )
-            await gate.client.get(f"/path-{n}/{n}?q={n}")
-            await gate.client.request("PUT" if n % 2 else "GET", "/mutate")
-
-    async with Gate(POLICY) as gate:
-        await gate.series()
-        await traffic(gate, 0)
-        before = await gate.series()
-        await traffic(gate, 200)
-        after = await gate.series()
-
-    assert after - before == set()
-    assert len(after) < 150

@@ -1,0 +1,3 @@
+from tests.api.conftest import log
+
+__all__ = ["log"]
