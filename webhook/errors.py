@@ -20,7 +20,13 @@ class WebhookError(Exception):
 
 
 class DecodeError(WebhookError):
-    """A request body is not an AdmissionReview that we can answer."""
+    """
+    A request body is not an AdmissionReview that we can answer.
+
+    *uid* is that of the request, where it could be read.
+    """
+
+    uid: str = ""
 
 
 class ManifestError(WebhookError):

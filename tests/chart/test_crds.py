@@ -20,6 +20,8 @@ from webhook.model.manifests import dump_yaml, load_file
 CHART = Path(__file__).parents[2] / "charts" / "gatewright"
 CRDS = build_crds()
 IDS = [crd["metadata"]["name"] for crd in CRDS]
+BY_NAME = dict(zip(IDS, CRDS, strict=True))
+WORKLOAD_CRDS = [name for name in IDS if name.endswith(".workload.gatewright.io")]
 
 TYPES = {"object", "array", "string", "boolean", "integer", "number"}
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -148,14 +150,75 @@ def test_the_root_of_a_schema_is_an_object_whose_metadata_is_left_to_kubernetes(
 
 @pytest.mark.parametrize("crd", CRDS, ids=IDS)
 def test_misspelt_fields_reach_us_and_are_not_pruned(crd: dict[str, Any]) -> None:
-    spec = schema_of(crd)["properties"]["spec"]
+    envelope = ("apiVersion", "kind", "metadata", "status")
+    parts = {
+        name: schema
+        for name, schema in schema_of(crd)["properties"].items()
+        if name not in envelope
+    }
 
     pruned = [
         path
-        for path, node in nodes_of(spec, ".spec")
+        for name, schema in parts.items()
+        for path, node in nodes_of(schema, f".{name}")
         if node.get("type", "object") == "object" and not node.get(PRESERVE)
     ]
+    assert "spec" in parts
     assert pruned == []
+
+
+@pytest.mark.parametrize("crd", WORKLOAD_CRDS, ids=str)
+def test_null_is_let_through_where_a_field_has_a_type(crd: str) -> None:
+    """To a policy it is absent; the API server would refuse it after the policy was applied."""
+    schema = schema_of(BY_NAME[crd])
+
+    refused = [
+        path
+        for name, part in schema["properties"].items()
+        if name not in ("apiVersion", "kind", "metadata", "status")
+        for path, node in nodes_of(part, f".{name}")
+        if "type" in node and not node.get("nullable")
+    ]
+    assert refused == []
+
+
+@pytest.mark.parametrize("crd", WORKLOAD_CRDS, ids=str)
+def test_only_text_and_booleans_have_a_type(crd: str) -> None:
+    """`0.5`, `"0.5"` and `500m` are all numbers; a structural type takes one spelling."""
+    kinds = {
+        node["type"]
+        for path, node in nodes_of(schema_of(BY_NAME[crd]))
+        if "type" in node and path.startswith((".spec.", ".masterSpec."))
+    }
+
+    assert kinds <= {"object", "string", "boolean"}
+
+
+def test_a_distributed_training_describes_its_master_beside_its_spec() -> None:
+    properties = schema_of(BY_NAME["distributedtrainings.workload.gatewright.io"])["properties"]
+
+    assert "numWorkers" in properties["spec"]["properties"]
+    assert "numWorkers" not in properties["masterSpec"]["properties"]
+    assert "image" in properties["masterSpec"]["properties"]
+    assert properties["masterSpecSameAsWorker"]["type"] == "boolean"
+
+
+def test_a_distributed_inference_describes_its_roles_in_its_spec() -> None:
+    properties = schema_of(BY_NAME["distributedinferences.workload.gatewright.io"])["properties"]
+    spec = properties["spec"]["properties"]
+
+    assert "image" not in spec
+    assert "image" in spec["leader"]["properties"]
+    assert "image" in spec["worker"]["properties"]
+
+
+@pytest.mark.parametrize("crd", WORKLOAD_CRDS, ids=str)
+def test_columns_show_fields_that_the_type_has(crd: str) -> None:
+    (version,) = BY_NAME[crd]["spec"]["versions"]
+    known = {path for path, _ in nodes_of(schema_of(BY_NAME[crd]))}
+    shown = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
+
+    assert [path for path in shown if not path.startswith(".metadata.") and path not in known] == []
 
 
 @pytest.mark.parametrize("crd", CRDS, ids=IDS)

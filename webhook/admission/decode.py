@@ -28,6 +28,10 @@ class Review:
     request: AdmissionRequest
 
 
+# A uid has 36 characters; of what is none, this much is enough to find it by.
+_UID_MAX_CHARS = 64
+
+
 def decode_review(body: bytes) -> Review:
     """
     Read one AdmissionReview.
@@ -50,7 +54,12 @@ def decode_review(body: bytes) -> Review:
     request = _map(review, "request", at="")
     if request is None:
         raise DecodeError("request is missing")
-    return Review(api_version, _decode_request(request))
+    try:
+        return Review(api_version, _decode_request(request))
+    except DecodeError as error:
+        uid = request.get("uid")
+        error.uid = uid[:_UID_MAX_CHARS] if isinstance(uid, str) else ""
+        raise
 
 
 def _decode_request(request: dict[str, Any]) -> AdmissionRequest:

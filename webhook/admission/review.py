@@ -50,13 +50,31 @@ def review(
     """
     Decide on one request.
 
-    *located* are the places that jq found for `snapshot.jq_sources`; *branch* stands in for the
+    *located* are the places that jq found for `jq_sources`; *branch* stands in for the
     namespace's where the caller knows better (`review --project`). `request.object` is edited:
     afterwards it is the object as it will be.
 
     Raises:
         EvaluationError: a mapping failed on this object.
     """
+    branch = snapshot.branch(request.namespace) if branch is None else branch
+    plan = _find_plan(request, snapshot, branch)
+    if isinstance(plan, Decision):
+        return plan
+    return _enforce(request, request.object or {}, phase, snapshot, plan, located)
+
+
+def jq_sources(
+    request: AdmissionRequest, snapshot: Snapshot, branch: Branch | None = None
+) -> tuple[str, ...]:
+    """The queries that jq has to answer about `request.object` before it can be reviewed."""
+    branch = snapshot.branch(request.namespace) if branch is None else branch
+    plan = _find_plan(request, snapshot, branch)
+    return () if isinstance(plan, Decision) else plan.jq_sources
+
+
+def _find_plan(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) -> Plan | Decision:
+    """What has to be enforced on this request, or why nothing has."""
     if request.operation not in (Operation.CREATE, Operation.UPDATE):
         return Decision(allowed=True, reason=f"{request.operation} is not judged")
     if request.object is None:
@@ -67,14 +85,11 @@ def review(
         return Decision(allowed=True, mapped=mapping is not None, reason=reason)
     if mapping is None:
         return Decision(allowed=True, reason=f"no mapping covers {request.kind}")
-    branch = snapshot.branch(request.namespace) if branch is None else branch
     plan = snapshot.plan(request.kind, branch)
     if plan is None:
         return Decision(allowed=True, mapped=True, reason=f"no policy concerns {request.kind} here")
     exempt = _exemption(request, snapshot, branch)
-    if exempt:
-        return Decision(allowed=True, mapped=True, reason=exempt)
-    return _enforce(request, request.object, phase, snapshot, plan, located)
+    return Decision(allowed=True, mapped=True, reason=exempt) if exempt else plan
 
 
 def _enforce(

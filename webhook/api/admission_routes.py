@@ -11,6 +11,7 @@ from aiohttp import web
 from webhook.admission.decode import Review, decode_review
 from webhook.admission.record import decision_record
 from webhook.admission.response import respond
+from webhook.admission.review import jq_sources
 from webhook.admission.review import review as decide
 from webhook.admission.texts import to_json
 from webhook.api.problems import message_of, problem, status_of
@@ -97,7 +98,7 @@ async def _locate(
     request: AdmissionRequest, snapshot: Snapshot, services: Services
 ) -> JqPlaces | None:
     """The places that only jq can find; most mappings need none of it."""
-    sources = snapshot.jq_sources(request.kind)
+    sources = jq_sources(request, snapshot)
     if not sources or request.object is None:
         return None
     loop = asyncio.get_running_loop()

@@ -31,6 +31,8 @@ def status_of(error: Exception) -> int:
 
 def message_of(error: Exception) -> str:
     """What a client is told. Never the text of a foreign exception, which may hold anything."""
+    if isinstance(error, DecodeError) and error.uid:
+        return clean(f"{error} (uid {error.uid})", _MESSAGE_MAX_CHARS)
     if isinstance(error, _SHOWN):
         return clean(str(error), _MESSAGE_MAX_CHARS)
     return "internal error"

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from webhook.model.documents import Document, parse_document
+from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.manifests import load_documents
 
 
@@ -44,12 +45,43 @@ def _native() -> dict[str, Any]:
 
 
 def native_rows() -> Mapping[str, Mapping[str, Any]]:
-    """The fields of the native workload types, by path: `type`, `workloads`, ..."""
+    """The fields of the native workload types, by path; native_fields.yaml says what a row has."""
     rows: Mapping[str, Mapping[str, Any]] = _native()["fields"]
     return rows
 
 
+@cache
+def native_rows_of(workload_type: str) -> Mapping[str, Mapping[str, Any]]:
+    """The rows of the fields that *workload_type* has, as they are for it."""
+    return {
+        path: {**row, **row.get("differs", {}).get(workload_type, {})}
+        for path, row in native_rows().items()
+        if workload_type in row["workloads"]
+    }
+
+
+@cache
+def native_places(workload_type: str) -> Mapping[str, tuple[str, ...]]:
+    """Where the fields of *workload_type* stand in its object: a path for each selector."""
+    (selectors,) = [
+        document.spec.spec_selectors
+        for document in builtin_documents()
+        if document.kind == "SpecMapping"
+        and document.spec.workload_type == NATIVE_KINDS[workload_type]
+    ]
+    # The queries of these mappings name keys and nothing else.
+    return {
+        name: tuple(selector.query.removeprefix(".").split("."))
+        for name, selector in selectors.items()
+        if name != "metadata"
+    }
+
+
 def native_spellings() -> Mapping[str, str]:
-    """Spellings that policies may use for a native field, in lower case, and its name."""
+    """
+    Spellings that policies may use, in lower case, and the name that each stands for.
+
+    Those of attributes have the path of their field in front: `storage.nfs.nfsserver`.
+    """
     spellings: Mapping[str, str] = _native()["spellings"]
     return spellings

@@ -8,17 +8,65 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from webhook.catalog import native_rows
+from webhook.catalog import native_places, native_rows_of
 from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, WORKLOAD_GROUP
 
 _FREE = {"x-kubernetes-preserve-unknown-fields": True}
 
-# Native types whose mapping ships; their CRDs are printed.
-_SHIPPED = ("training",)
+# Null is absent to a policy; the API server refuses it unless the schema says so.
+_SECTION = {"type": "object", "nullable": True, **_FREE}
 
 _JSON_TYPES = {"string": "string", "boolean": "boolean"}
+
+# What people look for in a list of each native type, beside its priority. All columns are text:
+# a number that is written as text would be left out of a column of numbers.
+_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "workspace": {
+        "Image": ".spec.image",
+        "GPUs": ".spec.compute.gpuDevicesRequest",
+    },
+    "training": {
+        "Image": ".spec.image",
+        "GPUs": ".spec.compute.gpuDevicesRequest",
+        "Parallelism": ".spec.parallelism",
+    },
+    "distributed": {
+        "Framework": ".spec.distributedFramework",
+        "Image": ".spec.image",
+        "Workers": ".spec.numWorkers",
+        "GPUs": ".spec.compute.gpuDevicesRequest",
+    },
+    "inference": {
+        "Image": ".spec.image",
+        "GPUs": ".spec.compute.gpuDevicesRequest",
+        "Min": ".spec.autoscaling.minReplicas",
+        "Max": ".spec.autoscaling.maxReplicas",
+    },
+    "distributedInference": {
+        "Image": ".spec.leader.image",
+        "Replicas": ".spec.replicas",
+        "Workers": ".spec.workers",
+        "GPUs": ".spec.leader.compute.gpuDevicesRequest",
+    },
+    "nimService": {
+        "Image": ".spec.image",
+        "Replicas": ".spec.replicas",
+        "GPUs": ".spec.compute.gpuDevicesRequest",
+    },
+}
+
+# Begin with g: kinds of these names exist in other groups, and theirs may have taken the rest.
+_SHORT_NAMES = {
+    "workspace": "gws",
+    "training": "gtrain",
+    "distributed": "gdtrain",
+    "inference": "ginf",
+    "distributedInference": "gdinf",
+    "nimService": "gnim",
+}
 
 
 def build_crds() -> list[dict[str, Any]]:
@@ -71,7 +119,7 @@ def build_crds() -> list[dict[str, Any]]:
             "DataSource", "datasources", [], "A storage item that policies can impose.", []
         ),
     ]
-    crds += [_workload_crd(name) for name in _SHIPPED]
+    crds += [_workload_crd(name) for name in NATIVE_KINDS]
     return crds
 
 
@@ -95,46 +143,67 @@ def _policy_crd(
         kind=kind,
         plural=plural,
         short=short,
+        categories=["gatewright"],
         namespaced=False,
         description=description,
-        spec={"description": "See the documentation of the policy language.", **_FREE},
+        properties={
+            "spec": {"description": "See the documentation of the policy language.", **_FREE}
+        },
         columns=[*columns, ready],
     )
 
 
 def _workload_crd(name: str) -> dict[str, Any]:
     kind = NATIVE_KINDS[name].kind
+    columns = [_column(title, path) for title, path in _COLUMNS[name].items()]
     return _crd(
         group=WORKLOAD_GROUP,
         kind=kind,
         plural=f"{kind.lower()}s",
-        short=[],
+        short=[_SHORT_NAMES[name]],
+        categories=["gatewright", "workloads"],
         namespaced=True,
-        description=f"A native {name} workload. A platform's controller runs it.",
-        spec={
-            "type": "object",
-            "description": "The workload, in the layout of the workload API.",
-            **_FREE,
-            "properties": _properties(name),
-        },
-        columns=[_column("Image", ".spec.image"), _column("Priority", ".spec.priorityClass")],
+        description=f"The native workload type {name}. A platform's controller runs it.",
+        properties=_workload_properties(name),
+        columns=[
+            *columns,
+            _column("Priority", ".spec.priorityClass"),
+            _column("Preemptibility", ".spec.preemptibility", priority=1),
+        ],
     )
 
 
-def _properties(name: str) -> dict[str, Any]:
-    """The fields of a native type as a structural schema; only text and booleans are typed."""
+def _workload_properties(name: str) -> dict[str, Any]:
+    """What an object of a native type has beside what every object has."""
     properties: dict[str, Any] = {}
-    for path, row in native_rows().items():
-        if name not in row["workloads"]:
+    for selector, place in native_places(name).items():
+        node = properties
+        for part in place:
+            node = node.setdefault(part, {**_SECTION, "properties": {}})["properties"]
+        _add_fields(node, name, selector)
+    properties["spec"]["description"] = "The workload, in the layout of the workload API."
+    if "masterSpec" in properties:
+        properties["masterSpec"]["description"] = "The master, in the layout of spec."
+        properties["masterSpecSameAsWorker"] = {
+            "type": "boolean",
+            "nullable": True,
+            "description": "Whether spec describes the master too; then there is no masterSpec.",
+        }
+    return properties
+
+
+def _add_fields(properties: dict[str, Any], name: str, selector: str) -> None:
+    """The fields at one selector as a structural schema; only text and booleans are typed."""
+    for path, row in native_rows_of(name).items():
+        if selector not in row["workloads"][name]:
             continue
         node = properties
         *sections, leaf = path.split(".")
         for section in sections:
-            part = node.setdefault(section, {"type": "object", **_FREE, "properties": {}})
-            node = part["properties"]
+            node = node.setdefault(section, {**_SECTION, "properties": {}})["properties"]
         json_type = _JSON_TYPES.get(row["type"])
-        node[leaf] = {"type": json_type} if json_type else dict(_FREE)
-    return properties
+        shape = {"type": json_type, "nullable": True} if json_type else _FREE
+        node[leaf] = {"description": f"{row['description']}.", **shape}
 
 
 def _crd(
@@ -143,9 +212,10 @@ def _crd(
     kind: str,
     plural: str,
     short: list[str],
+    categories: list[str],
     namespaced: bool,
     description: str,
-    spec: dict[str, Any],
+    properties: dict[str, Any],
     columns: list[dict[str, Any]],
 ) -> dict[str, Any]:
     names: dict[str, Any] = {
@@ -153,7 +223,7 @@ def _crd(
         "listKind": f"{kind}List",
         "plural": plural,
         "singular": kind.lower(),
-        "categories": ["gatewright"],
+        "categories": categories,
     }
     if short:
         names["shortNames"] = short
@@ -164,7 +234,7 @@ def _crd(
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": spec,
+            **properties,
             "status": {"type": "object", **_FREE},
         },
     }

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from webhook.admission.report import report_of
 from webhook.admission.response import violation_line
-from webhook.admission.review import review
+from webhook.admission.review import jq_sources, review
 from webhook.admission.texts import clean
 from webhook.cli.policies import add_policy_flags, complain, jq_worker, load_policies
 from webhook.errors import EvaluationError, ManifestError, SettingsError
@@ -24,7 +23,6 @@ from webhook.model.decision import Decision
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
 from webhook.model.request import AdmissionRequest, Operation, Phase
-from webhook.model.scopes import Branch
 from webhook.store.snapshot import Snapshot
 
 NAME = "review"
@@ -155,14 +153,11 @@ def _review(
         namespace=namespace,
         user=args.user,
     )
-    branch = snapshot.branch(namespace)
-    branch = Branch(
-        branch.cluster,
-        branch.department if args.department is None else args.department,
-        branch.project if args.project is None else args.project,
-    )
+    branch = snapshot.branch(namespace, project=args.project)
+    if args.department is not None:
+        branch = replace(branch, department=args.department)
     try:
-        located = locate_by_jq(worker, snapshot.jq_sources(kind), manifest.value)
+        located = locate_by_jq(worker, jq_sources(request, snapshot, branch), manifest.value)
         decision = review(request, Phase.REVIEW, snapshot, located, branch)
     except EvaluationError as error:
         return Reviewed(manifest.name, request, Decision(allowed=False, mapped=True), str(error))
@@ -172,13 +167,12 @@ def _review(
 def _print(reviewed: list[Reviewed], output: str) -> None:
     match output:
         case "json":
-            reports = orjson.dumps([item.report for item in reviewed], option=orjson.OPT_INDENT_2)
-            sys.stdout.write(reports.decode() + "\n")
+            sys.stdout.write(_json([item.report for item in reviewed], indent=2) + "\n")
         case "yaml":
             sys.stdout.write(dump_yaml([[item.report for item in reviewed]]))
         case "patch":
             for item in reviewed:
-                sys.stdout.write(orjson.dumps(item.decision.patch).decode() + "\n")
+                sys.stdout.write(_json(item.decision.patch) + "\n")
         case _:
             colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
             for line in _text(reviewed):
@@ -233,4 +227,9 @@ def _verdict(item: Reviewed) -> str:
 
 
 def _show(value: Any) -> str:
-    return clean(value if isinstance(value, str) else orjson.dumps(value).decode())
+    return clean(value if isinstance(value, str) else _json(value))
+
+
+def _json(value: Any, *, indent: int | None = None) -> str:
+    """JSON by the standard library: a manifest may hold what orjson stops at (64 bits, depth)."""
+    return json.dumps(value, indent=indent, ensure_ascii=False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webhook.errors import MissingReferenceError, SpecError
-from webhook.mapping.fields import CompiledGroup, Field
+from webhook.mapping.fields import CompiledGroup, Field, is_secret
 from webhook.mapping.plain import parse_ref
 from webhook.mapping.programs import Selector, compile_selector
 from webhook.model.documents import Document, SpecMappingSpec, SpecSelectorSpec
@@ -18,6 +18,8 @@ from webhook.model.names import did_you_mean
 
 # Globs for the keys of an item; it is meant if all of them match.
 ItemPattern = Mapping[str, Glob]
+
+_SECRET = GroupVersionKind("", "v1", "Secret")
 
 _WORD = re.compile(r'"([^"\\]*)"|([A-Za-z_]\w*)')
 
@@ -41,6 +43,7 @@ class CompiledSelector:
     creates: tuple[str, ...] | None = None
     server_defaults: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     server_items: Mapping[str, tuple[ItemPattern, ...]] = field(default_factory=dict)
+    server_copies: Mapping[str, str] = field(default_factory=dict)
     literals: frozenset[str] = frozenset()
 
     def is_filled(self, field_name: str) -> bool:
@@ -76,7 +79,15 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
     for name, selector in spec.spec_selectors.items():
         path = f"spec.specSelectors.{name}"
         try:
-            selectors[name] = _compile_selector(name, selector, path, groups, problems)
+            selectors[name] = _compile_selector(
+                name,
+                selector,
+                path,
+                groups,
+                problems,
+                builtin=document.builtin,
+                kind=spec.workload_type,
+            )
         except SpecError as error:
             problems.append(error)
         parent = selector.dependency.spec_selector if selector.dependency else None
@@ -102,6 +113,9 @@ def _compile_selector(
     path: str,
     groups: Mapping[str, CompiledGroup],
     problems: list[SpecError],
+    *,
+    builtin: bool,
+    kind: GroupVersionKind,
 ) -> CompiledSelector:
     fields: dict[str, Field] = {}
     for index, group_name in enumerate(selector.field_groups):
@@ -114,9 +128,15 @@ def _compile_selector(
         for twice in sorted(fields.keys() & group.fields.keys()):
             problems.append(SpecError(where, f"field {twice!r} is in another of its groups too"))
         fields.update(group.fields)
+    literals = frozenset(
+        [quoted or word for quoted, word in _WORD.findall(selector.query) if quoted or word]
+    )
+    if not builtin:
+        fields = {field.name: _hidden_if_secret(field, literals, kind) for field in fields.values()}
     for key, named in (
         ("serverDefaults", selector.server_defaults),
         ("serverItems", selector.server_items),
+        ("serverCopies", selector.server_copies),
     ):
         for field_name in named:
             if field_name not in fields and not problems:
@@ -140,10 +160,16 @@ def _compile_selector(
             key: tuple([_compile_item(item, f"{path}.serverItems.{key}") for item in items])
             for key, items in selector.server_items.items()
         },
-        literals=frozenset(
-            quoted or word for quoted, word in _WORD.findall(selector.query) if quoted or word
-        ),
+        server_copies=dict(selector.server_copies),
+        literals=literals,
     )
+
+
+def _hidden_if_secret(field: Field, literals: frozenset[str], kind: GroupVersionKind) -> Field:
+    """*field* as it is at this selector: a value below `env` is a secret by any name."""
+    if is_secret(literals, field.type) or kind == _SECRET:
+        return replace(field, sensitive=True)
+    return field
 
 
 def _compile_item(item: Mapping[str, str], path: str) -> ItemPattern:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,11 @@ from webhook.model.values import FieldType
 KEY_VALUE = "KeyValue"
 KEY_VALUE_MAP = "KeyValueMap"
 
-# Words in the path of a field of somebody's own group that make its text a secret to us.
+# Words in the path of a value that make it a secret to us, whatever its author says.
 _SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "apikey", "privatekey")
 _SECRET_NAMES = frozenset(
     {"env", "envfrom", "args", "command", "annotations", "data", "stringdata"}
 )
-_TEXTUAL = (FieldType.STRING, FieldType.STRINGS, FieldType.OBJECT, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,9 @@ class Field:
     not_below: str | None = None
     not_above: str | None = None
     not_with: str | None = None
+    not_without: str | None = None
     removes: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     format: str | None = None
 
 
@@ -125,38 +126,65 @@ def _compile_field(name: str, field: GroupField, path: str, *, builtin: bool) ->
         type=field.type or (FieldType.STRING if field.formatter == KEY_VALUE_MAP else None),
         ref=ref,
         is_map=field.formatter == KEY_VALUE_MAP,
-        sensitive=field.sensitive or (not builtin and _is_secret(ref, field.type)),
+        sensitive=field.sensitive or (not builtin and is_secret(ref, field.type)),
         having=field.having,
         not_below=field.not_below,
         not_above=field.not_above,
         not_with=field.not_with,
+        not_without=field.not_without,
         removes=tuple(field.removes),
+        texts=tuple(field.texts),
         format=field.format,
     )
 
 
-def _is_secret(ref: tuple[str, ...], field_type: FieldType | None) -> bool:
-    if field_type not in _TEXTUAL:
+def is_secret(names: Iterable[str], field_type: FieldType | None = None) -> bool:
+    """Whether a value at a path of *names* must not be printed. Booleans tell nothing."""
+    if field_type is FieldType.BOOLEAN:
         return False
-    plain = [token.lower().replace("-", "").replace("_", "") for token in ref]
+    plain = [name.lower().replace("-", "").replace("_", "") for name in names]
     return any(
-        token in _SECRET_NAMES or any(word in token for word in _SECRET_WORDS) for token in plain
+        name in _SECRET_NAMES or any(word in name for word in _SECRET_WORDS) for name in plain
     )
 
 
-def native_group(rows: Mapping[str, Mapping[str, Any]], workload_type: str) -> CompiledGroup:
-    """The fields of a native workload type, from the rows of the catalogue."""
-    fields = {}
+def native_groups(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, CompiledGroup]:
+    """
+    The field groups of the native workload types, by name in lower case, from the rows of the
+    catalogue.
+
+    Each type has one for its `spec`, named like the type, and one for each other selector:
+    `distributed-master`.
+    """
+    paths: dict[str, list[str]] = {}
     for path, row in rows.items():
-        if workload_type in row["workloads"]:
-            fields[path] = Field(
-                name=path,
-                type=FieldType(row["type"]),
-                ref=tuple(path.split(".")),
-                native=True,
-                sensitive=row.get("sensitive", False),
-                not_below=row.get("notBelow"),
-                not_above=row.get("notAbove"),
-                not_with=row.get("notWith"),
-            )
-    return CompiledGroup(workload_type, fields)
+        for workload_type, selectors in row["workloads"].items():
+            for selector in selectors:
+                name = workload_type if selector == "spec" else f"{workload_type}-{selector}"
+                paths.setdefault(name, []).append(path)
+    return {
+        name.lower(): CompiledGroup(
+            name, {path: _native_field(path, rows[path], beside) for path in beside}
+        )
+        for name, beside in paths.items()
+    }
+
+
+def _native_field(path: str, row: Mapping[str, Any], beside: Collection[str]) -> Field:
+    """One field of a group with the fields *beside*; what it says of others is left out."""
+    related = {
+        key: row[key]
+        for key in ("notBelow", "notAbove", "notWith", "notWithout")
+        if row.get(key) in beside
+    }
+    return Field(
+        name=path,
+        type=FieldType(row["type"]),
+        ref=tuple(path.split(".")),
+        native=True,
+        sensitive=row.get("sensitive", False),
+        not_below=related.get("notBelow"),
+        not_above=related.get("notAbove"),
+        not_with=related.get("notWith"),
+        not_without=related.get("notWithout"),
+    )

@@ -9,11 +9,11 @@ compiler judges them by the type of their field.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
-import orjson
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -152,6 +152,8 @@ class GroupField(Spec):
     not_above: str | None = None
     not_with: str | None = None
     removes: list[str] = Field(default_factory=list)
+    texts: list[str] = Field(default_factory=list)
+    not_without: str | None = None
     format: Literal["label", "annotation"] | None = None
 
 
@@ -181,6 +183,8 @@ class SpecSelectorSpec(Spec):
     # Values that the API server fills in before it asks us, or leaves out of what it sends, by
     # field. If there is only one, an absent field has it.
     server_defaults: dict[str, list[Any]] = Field(default_factory=dict)
+    # Fields that the API server copies from another field of the place, and which.
+    server_copies: dict[str, str] = Field(default_factory=dict)
     # Items of lists that Kubernetes adds before it asks us, by field: globs for their keys.
     server_items: dict[str, list[dict[str, str]]] = Field(default_factory=dict)
 
@@ -234,7 +238,8 @@ def is_ours(value: dict[str, Any]) -> bool:
 
 def revision_of(value: Any) -> str:
     """A short hash of a document's content. Equal content, equal revision."""
-    encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
+    # Not orjson: it stops at integers of 64 bits and at 254 levels, and authors don't.
+    encoded = json.dumps(value, sort_keys=True, default=str).encode()
     return hashlib.sha256(encoded).hexdigest()[:12]
 
 
@@ -296,6 +301,12 @@ def parse_spec(
         return None
     if issubclass(spec_type, ScopedSpec):
         value = _canonical_keys(value, spec_type)
+    if issubclass(spec_type, GvkPolicySpec) and isinstance(value.get("rules"), list):
+        rules = [
+            _canonical_keys(rule, GvkRule) if isinstance(rule, dict) else rule
+            for rule in value["rules"]
+        ]
+        value = {**value, "rules": rules}
     try:
         return spec_type.model_validate(value)
     except ValidationError as error:

@@ -53,7 +53,8 @@ _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
     r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[KMGTPE]i|[numkMGTPE]?))"
 )
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+# Without a suffix: `8`, `8.0`, `1e3`.
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 
 
 class _Family(Enum):
@@ -80,7 +81,7 @@ def parse_quantity(value: object) -> Amount:
 
 def parse_integer(value: object) -> int:
     """
-    A whole number: an int, a float without a fraction, or digits with an optional sign.
+    A whole number: an int, a float without a fraction, or such a number as text.
 
     Raises:
         QuantityError: *value* is anything else; true and false are no numbers.
@@ -89,8 +90,10 @@ def parse_integer(value: object) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MAX_INTEGER:
         return value
-    if isinstance(value, str) and len(value) <= MAX_CHARS and _INTEGER.fullmatch(value):
-        return int(value)
+    if isinstance(value, str) and len(value) <= MAX_CHARS and _PLAIN_NUMBER.fullmatch(value):
+        amount = parse_quantity(value)
+        if amount.denominator == 1:
+            return amount.numerator
     raise QuantityError(f"{_show(value)} is not a whole number")
 
 

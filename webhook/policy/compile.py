@@ -7,13 +7,15 @@ Everything that can be wrong in a policy is found here, before a workload meets 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from webhook.catalog import native_spellings
 from webhook.errors import MissingReferenceError, SpecError
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
-from webhook.mapping.fields import Field
+from webhook.mapping.fields import Field, is_secret
 from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document, GvkPolicySpec, GvkRule, WorkloadPolicySpec
 from webhook.model.globs import Glob
@@ -68,6 +70,11 @@ _FLAT_RULES: dict[FieldType, tuple[Rule, ...]] = {
     FieldType.OBJECT: (),
 }
 
+_BODY_WORDS = frozenset({"key", "value", "values"})
+
+# Selectors that a hierarchical policy may name in front of a field.
+_ROLES = ("master", "worker", "leader")
+
 # Known words of the language whose meaning comes with a later version; said so, not ignored.
 _LATER = ("defaultFrom", "canAdd", "locked")
 
@@ -80,7 +87,7 @@ def compile_policy(
 
     Raises:
         ExceptionGroup: of SpecError, one for each problem; MissingReferenceError where a kind
-            has no mapping (yet).
+            has no mapping (yet). With several kinds, those that have one are compiled.
     """
     spec: WorkloadPolicySpec | GvkPolicySpec = document.spec
     problems: list[SpecError] = []
@@ -88,12 +95,13 @@ def compile_policy(
         problems.append(SpecError("spec.mode", f"{spec.mode} is not available yet; use Enforce"))
     kinds = spec.workload_type if isinstance(spec, WorkloadPolicySpec) else (spec.workload_type,)
     policies: list[CompiledPolicy] = []
+    missing: list[MissingReferenceError] = []
     for kind in kinds:
         mapping = mappings.get(kind)
         if mapping is None:
             known = [NATIVE_TYPE_OF.get(other, str(other)) for other in mappings]
             hint = did_you_mean(NATIVE_TYPE_OF.get(kind, str(kind)), known)
-            problems.append(
+            missing.append(
                 MissingReferenceError("spec.workloadType", f"no mapping for {kind}{hint}")
             )
             continue
@@ -112,8 +120,12 @@ def compile_policy(
                 warnings=tuple(compiler.warnings),
             )
         )
-    if problems:
-        raise ExceptionGroup("the policy is wrong", problems)
+    if problems or not policies:
+        raise ExceptionGroup("the policy is wrong", [*problems, *missing])
+    if missing:
+        # The others hold meanwhile; this one is compiled when its mapping arrives.
+        waiting = tuple([str(error) for error in missing])
+        policies[0] = replace(policies[0], warnings=(*policies[0].warnings, *waiting))
     return policies
 
 
@@ -137,6 +149,8 @@ class _Compiler:
             document.name, spec.scope, spec.unit, document.kind, document.revision
         )
         self.warnings: list[str] = []
+        # Where a hierarchical policy speaks about a slot, by rule.
+        self._claimed: dict[tuple[Slot, Rule], str] = {}
 
     def _problem(self, path: str, problem: str) -> None:
         self._problems.append(SpecError(path, problem + self._for_kind))
@@ -203,11 +217,15 @@ class _Compiler:
             return None
         where = f"{path}.{name}"
         key: str | None = None
+        if isinstance(body, dict) and {word.lower() for word in body} <= _BODY_WORDS:
+            body = {word.lower(): value for word, value in body.items()}
         if field.is_map:
             read = self._split_key(field, name, body, where)
             if read is None:
                 return None
             key, body = read
+            if is_secret([key], field.type) and not field.sensitive:
+                field = replace(field, sensitive=True)
             if name not in _FLAGS:
                 where = f"{where}.{'values' if name in _LISTS else 'value'}"
         elif name in _LISTS:
@@ -220,28 +238,37 @@ class _Compiler:
             return None
         slot = Slot(rule.spec_selector, field.name, key)
         selector = self._mapping.selectors[rule.spec_selector]
-        if name in (Rule.DEFAULT, Rule.REQUIRED) and selector.is_filled(field.name):
+        if name in (Rule.DEFAULT, Rule.REQUIRED) and field.name in selector.server_defaults:
             self.warnings.append(
                 f"{path}: {name} never acts on {field.name}: the API server fills it in before"
                 " it asks; use set"
             )
         enforcement = self._enforcement(name, body, field, where)
-        if enforcement is None or not self._is_well_formed(field, key, enforcement, path):
+        if enforcement is None or not self._is_well_formed(field, key, enforcement, where):
             return None
         return Entry(slot, field, enforcement, path, allow_override=rule.allow_override)
 
     def _is_well_formed(
         self, field: Field, key: str | None, enforcement: Enforcement, path: str
     ) -> bool:
-        """Whether the API server would accept what is written: labels have a syntax."""
-        if field.format is None or key is None or enforcement.rule not in MUTATING:
+        """Whether the API server would accept what is written."""
+        if enforcement.rule not in MUTATING:
+            return True
+        for index, item in enumerate(enforcement.value if field.texts else ()):
+            for name in field.texts:
+                value = item.get(name) if isinstance(item, dict) else None
+                if value is not None and not isinstance(value, str):
+                    found = f"must be text, got {json_type(value)}; put it in quotes"
+                    self._problem(f"{path}[{index}].{name}", found)
+                    return False
+        if field.format is None or key is None:
             return True
         kind = "a label" if field.format == "label" else "an annotation"
         if not is_label_key(key):
-            self._problem(f"{path}.{enforcement.rule}.key", f"{key!r} is no name of {kind}")
+            self._problem(path, f"the key {key!r} is no name of {kind}")
             return False
         if field.format == "label" and not is_label_value(enforcement.value):
-            self._problem(f"{path}.{enforcement.rule}.value", "can't be the value of a label")
+            self._problem(path, "can't be the value of a label")
             return False
         return True
 
@@ -270,47 +297,65 @@ class _Compiler:
         if spec.imposed_assets:
             self._problem("spec.imposedAssets", "imposed assets are not available yet")
         tree = _NativeFields(self._mapping)
-        for path, selector, field, value in self._leaves(
-            tree, spec.defaults or {}, "spec.defaults"
-        ):
+        for path, homes, value in self._leaves(tree, spec.defaults or {}, "spec.defaults"):
+            field = homes[0].field
             enforcement = self._enforcement(Rule.DEFAULT, value, field, path)
             if enforcement is not None:
-                yield Entry(Slot(selector.name, field.name), field, enforcement, path)
-        for path, selector, field, value in self._leaves(tree, spec.rules or {}, "spec.rules"):
+                yield from self._entries(homes, enforcement, path)
+        for path, homes, value in self._leaves(tree, spec.rules or {}, "spec.rules"):
+            field = homes[0].field
             if value is None:
                 continue
             if not isinstance(value, dict):
                 self._problem(path, f"must be an object of rules, got {json_type(value)}")
                 continue
             allowed = _native_rules_of(field)
+            given: dict[Rule, str] = {}
             for word, body in value.items():
                 name = _rule_named(word)
+                if name is not None and given.setdefault(name, word) != word:
+                    self._problem(f"{path}.{word}", f"the same rule stands at {given[name]}")
+                    continue
                 if name is None or name not in allowed:
                     self._problem(f"{path}.{word}", _no_such_rule(word, allowed, field))
                     continue
                 where = f"{path}.{name}"
                 enforcement = self._enforcement(name, body, field, where)
                 if enforcement is not None:
-                    yield Entry(Slot(selector.name, field.name), field, enforcement, where)
+                    yield from self._entries(homes, enforcement, where)
+
+    def _entries(
+        self, homes: Sequence[_Home], enforcement: Enforcement, path: str
+    ) -> Iterator[Entry]:
+        """One enforcement at every home of its field. `image` and `master.image` may clash."""
+        for home in homes:
+            slot = Slot(home.selector.name, home.field.name)
+            twice = self._claimed.setdefault((slot, enforcement.rule), path)
+            if twice == path:
+                yield Entry(slot, home.field, enforcement, path)
+            else:
+                what = "default" if enforcement.rule is Rule.DEFAULT else "rule"
+                self._problem(path, f"the same {what} of {home.name} stands at {twice}")
 
     def _leaves(
         self, tree: _NativeFields, node: dict[str, Any], path: str, prefix: str = ""
-    ) -> Iterator[tuple[str, CompiledSelector, Field, Any]]:
-        """Each field below *node*, with its path in the document, selector and value."""
+    ) -> Iterator[tuple[str, Sequence[_Home], Any]]:
+        """Each field below *node*: its path in the document, where it is at home, its value."""
+        given: dict[str, str] = {}
         for key, value in node.items():
             where = f"{path}.{key}"
             name = tree.canonical(f"{prefix}{key}")
-            if name is None:
-                known = tree.names_below(prefix)
-                self._problem(where, f"unknown field{did_you_mean(key, known)}")
-            elif (found := tree.field(name)) is not None:
-                selector, field = found
-                if field.type is FieldType.ITEMIZED:
+            if name is not None and given.setdefault(name, key) != key:
+                self._problem(where, f"the same field stands at {path}.{given[name]}")
+            elif name is None:
+                self._problem(where, f"unknown field{tree.hint(prefix, key)}")
+            elif homes := tree.homes(name):
+                if homes[0].field.type is FieldType.ITEMIZED:
                     self._problem(where, f"itemized field {name!r} is not available yet")
                     continue
                 if name.lower() != f"{prefix}{key}".lower():
                     self.warnings.append(f"{where}: {key} is read as {name}")
-                yield where, selector, field, value
+                yield where, homes, value
             elif value is None:
                 continue
             elif isinstance(value, dict):
@@ -333,36 +378,70 @@ class _Compiler:
         return Enforcement(rule, value, meaning, value_type, self._source)
 
 
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """One place of a field of a hierarchical policy."""
+
+    selector: CompiledSelector
+    field: Field
+
+    @property
+    def name(self) -> str:
+        """As a policy names it there: `image`, `master.image`."""
+        is_role = self.selector.name in _ROLES
+        return f"{self.selector.name}.{self.field.name}" if is_role else self.field.name
+
+
 class _NativeFields:
-    """The fields that a hierarchical policy can name for one kind, by path in any case."""
+    """
+    The fields that a hierarchical policy can name for one kind, by path in any case.
+
+    Behind the name of a role (`master.image`) a field is that role's; without one (`image`) it
+    is the field at every selector that has it.
+    """
 
     def __init__(self, mapping: CompiledMapping) -> None:
-        self._found: dict[str, tuple[CompiledSelector, Field]] = {}
+        self._homes: dict[str, list[_Home]] = {}
         self._canonical: dict[str, str] = {}
         for selector in mapping.selectors.values():
-            for name, field in selector.fields.items():
-                if not field.native:
-                    continue
-                self._found[name] = (selector, field)
-                parts = name.split(".")
-                for depth in range(1, len(parts) + 1):
-                    prefix = ".".join(parts[:depth])
-                    self._canonical.setdefault(prefix.lower(), prefix)
+            for field in selector.fields.values():
+                if field.native:
+                    home = _Home(selector, field)
+                    for name in dict.fromkeys([field.name, home.name]):
+                        self._add(name, home)
+        self._roles = [role for role in _ROLES if role in self._canonical]
         for spelling, name in native_spellings().items():
-            if name in self._found:
-                self._canonical.setdefault(spelling.lower(), name)
+            for role in ("", *[f"{role}." for role in self._roles]):
+                if role + name in self._homes:
+                    self._canonical.setdefault(role + spelling.lower(), role + name)
+
+    def _add(self, name: str, home: _Home) -> None:
+        self._homes.setdefault(name, []).append(home)
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            prefix = ".".join(parts[:depth])
+            self._canonical.setdefault(prefix.lower(), prefix)
 
     def canonical(self, path: str) -> str | None:
         """The name of the field or section that *path* means."""
         return self._canonical.get(path.lower())
 
-    def field(self, name: str) -> tuple[CompiledSelector, Field] | None:
-        return self._found.get(name)
+    def homes(self, name: str) -> Sequence[_Home]:
+        """Where the field *name* is at home; none if it is no field."""
+        return self._homes.get(name, ())
 
-    def names_below(self, prefix: str) -> list[str]:
-        """The names that may stand in the section *prefix*, for a hint."""
+    def hint(self, prefix: str, key: str) -> str:
+        """The end of a message that *key* is unknown in the section *prefix*."""
+        role, _, rest = f"{prefix}{key}".partition(".")
+        role = role.lower()
+        if role in _ROLES and not rest and self._roles:
+            return f"; the roles are {', '.join(self._roles)}"
+        elsewhere = self.homes(self.canonical(rest) or "") if role in _ROLES else ()
+        if elsewhere:
+            return f'; did you mean "{elsewhere[0].name}"?'
         depth = prefix.count(".")
-        return sorted({name.split(".")[depth] for name in self._found if name.startswith(prefix)})
+        below = {name.split(".")[depth] for name in self._homes if name.startswith(prefix)}
+        return did_you_mean(key, below)
 
 
 def _rule_named(word: str) -> Rule | None:
@@ -383,6 +462,20 @@ def _flat_rules_of(field: Field) -> tuple[Rule, ...]:
     if field.type is None:
         return (*common, *_TEXT, *_BOUNDS, Rule.STEP)
     return (*common, *_FLAT_RULES[field.type])
+
+
+def _has_wide_integer(value: Any) -> bool:
+    match value:
+        case bool():
+            return False
+        case int():
+            return not -(2**63) <= value < 2**64
+        case list():
+            return any(map(_has_wide_integer, value))
+        case dict():
+            return any(map(_has_wide_integer, value.values()))
+        case _:
+            return False
 
 
 def _no_such_rule(word: str, allowed: tuple[Rule, ...], field: Field) -> str:
@@ -485,18 +578,25 @@ def _read_one(
             else ""
         )
         raise SpecError(path, f"must be {error.expected}, got {json_type(value)}{quote}") from error
-    return _canonical_value(value, meaning, value_type, written=written), meaning
+    return _canonical_value(value, meaning, value_type, path, written=written), meaning
 
 
-def _canonical_value(value: Any, meaning: Any, value_type: FieldType, *, written: bool) -> Any:
+def _canonical_value(
+    value: Any, meaning: Any, value_type: FieldType, path: str, *, written: bool
+) -> Any:
+    if written and _has_wide_integer(value):
+        raise SpecError(path, "whole numbers of an object have at most 64 bits")
     match value_type:
         case FieldType.QUANTITY:
             return canonical(value)
         case FieldType.INTEGER:
             return meaning
         case FieldType.NUMBER if isinstance(value, str):
-            whole = meaning == int(meaning)
-            return int(meaning) if whole else float(meaning)
+            if meaning.denominator == 1:
+                return meaning.numerator
+            if float(meaning) != meaning and Fraction(repr(float(meaning))) != meaning:
+                raise SpecError(path, "has more digits than a number of an object can hold")
+            return float(meaning)
         case FieldType.NAMES_ARRAY if written:
             return [{"name": name} for name in meaning]
         case _:

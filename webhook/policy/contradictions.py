@@ -1,44 +1,193 @@
 """
 Policies that could never be satisfied, and policies that get in one another's way.
 
-Checked when a policy is written, by every door: the author learns it, not the submitter.
+Checked when a policy is written, by every door: the author learns it, not the submitter. Policies
+meet where there is a branch on which both hold: those of two departments never do, and those of a
+department and a project do only if the project lies there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 from webhook.errors import SpecError
 from webhook.model.decision import NOT_SHOWN, Rule
 from webhook.model.scopes import Branch, Scope
-from webhook.policy.effective import effective_entries, holds_at
+from webhook.policy.effective import effective_entries
 from webhook.policy.enforcement import MUTATING, CompiledPolicy, Entry, Slot
 from webhook.policy.judge import judge, show
 
-_VALUE_RULES = (Rule.MIN, Rule.MAX, Rule.STEP, Rule.OPTIONS, Rule.PATTERN, Rule.BLOCKED)
+_FLAGS = (Rule.REQUIRED, Rule.BLOCKED, Rule.CAN_EDIT)
+_VALUE_RULES = frozenset(
+    {Rule.REQUIRED, Rule.MIN, Rule.MAX, Rule.STEP, Rule.OPTIONS, Rule.PATTERN, Rule.BLOCKED}
+)
 
 
-def check_policy(candidate: CompiledPolicy, accepted: Sequence[CompiledPolicy]) -> list[SpecError]:
+# What a project that nobody has placed lies in.
+_NO_DEPARTMENT = frozenset({""})
+
+
+@dataclass(frozen=True, slots=True)
+class Territory:
+    """
+    Which branches there are.
+
+    *cluster* is this cluster's name, ``""`` where nobody said it; *departments* are those that
+    each project lies in, by its namespaces and its queue.
+    """
+
+    cluster: str = ""
+    departments: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cluster: str, branches: Iterable[Branch]) -> Self:
+        """The territory in which these *branches* are known."""
+        departments: dict[str, set[str]] = {}
+        for branch in branches:
+            departments.setdefault(branch.project, set()).add(branch.department)
+        return cls(cluster, {project: frozenset(of) for project, of in departments.items()})
+
+    def departments_of(self, project: str) -> frozenset[str]:
+        """Where *project* lies; ``""`` where it lies in no department, or nobody knows it."""
+        return self.departments.get(project, _NO_DEPARTMENT)
+
+    def unit(self, policy: CompiledPolicy) -> str:
+        """The unit of *policy*. A cluster left out is this one."""
+        own_cluster = policy.scope is Scope.CLUSTER and not policy.unit
+        return self.cluster if own_cluster else policy.unit
+
+
+def check_policy(
+    candidate: CompiledPolicy, accepted: Sequence[CompiledPolicy], territory: Territory
+) -> list[SpecError]:
     """What is wrong with *candidate* beside *accepted*, which hold already (of its kind)."""
-    problems = list(_conflicts(candidate, accepted))
-    seen: set[str] = set()
-    for branch in _branches(candidate, accepted):
-        policies = [policy for policy in (*accepted, candidate) if holds_at(policy, branch)]
-        for problem in _contradictions(candidate, policies):
-            if str(problem) not in seen:
-                seen.add(str(problem))
-                problems.append(problem)
-    return problems
+    meetings = list(_meetings(candidate, accepted, territory))
+    problems = list(_conflicts(candidate, _met(meetings, accepted), territory))
+    for held in meetings:
+        problems += _contradictions(candidate, held)
+    return list({str(problem): problem for problem in problems}.values())
+
+
+def shadowed(
+    policies: Sequence[CompiledPolicy], territory: Territory
+) -> Iterator[tuple[str, SpecError]]:
+    """
+    Enforcements that never act, since those of another policy count in their place.
+
+    Each with the source of its document.
+    """
+    flat = [policy for policy in policies if policy.is_flat]
+    for policy in policies if flat else ():
+        reported: set[Slot] = set()
+        for other in _met(list(_meetings(policy, flat, territory)), flat):
+            never = _overruled if policy.is_flat else _outranked
+            for entry, problem in never(policy, other):
+                if entry.slot not in reported:
+                    reported.add(entry.slot)
+                    yield policy.document.source, SpecError(entry.path, problem)
+
+
+def _overruled(narrow: CompiledPolicy, broad: CompiledPolicy) -> Iterator[tuple[Entry, str]]:
+    """Of two GVKPolicies: what the broader one holds and does not let the narrower replace."""
+    if broad.scope.breadth >= narrow.scope.breadth:
+        return
+    held = {entry.slot for entry in broad.entries if not entry.allow_override}
+    for entry in narrow.entries:
+        if entry.slot in held:
+            yield (
+                entry,
+                f"never acts: {broad.source} holds {entry.slot}"
+                " and does not say allowOverride: true",
+            )
+
+
+def _outranked(policy: CompiledPolicy, flat: CompiledPolicy) -> Iterator[tuple[Entry, str]]:
+    """Defaults of a WorkloadPolicy where a GVKPolicy writes as well: the GVKPolicy's counts."""
+    writing = {_place(entry): entry for entry in flat.entries if entry.enforcement.rule in MUTATING}
+    for entry in policy.entries:
+        other = writing.get(_place(entry))
+        if other is not None and entry.enforcement.rule in MUTATING:
+            yield (
+                entry,
+                f"{entry.enforcement.rule} of {entry.slot} never acts where the GVKPolicy holds too"
+                f" ({flat.source}): its {other.enforcement.rule} counts",
+            )
+
+
+def _place(entry: Entry) -> tuple[str, tuple[str, ...]]:
+    """Where an entry writes. A field may have a name of each kind of policy."""
+    key = entry.slot.key
+    return entry.slot.selector, entry.field.ref if key is None else (*entry.field.ref, key)
+
+
+def _meetings(
+    candidate: CompiledPolicy, others: Sequence[CompiledPolicy], territory: Territory
+) -> Iterator[list[CompiledPolicy]]:
+    """
+    Those of *others* that hold together with *candidate*, for each branch that there is.
+
+    Branches on which the same policies hold count once.
+    """
+    by_unit: dict[tuple[Scope, str], list[CompiledPolicy]] = {}
+    for policy in others:
+        if policy is not candidate:
+            by_unit.setdefault((policy.scope, territory.unit(policy)), []).append(policy)
+    seen: set[tuple[tuple[Scope, str], ...]] = set()
+    for branch in _branches(candidate, by_unit, territory):
+        units = tuple([unit for scope in Scope if (unit := (scope, branch.unit(scope))) in by_unit])
+        if units not in seen:
+            seen.add(units)
+            yield [policy for unit in units for policy in by_unit[unit]]
+
+
+def _branches(
+    candidate: CompiledPolicy, named: Iterable[tuple[Scope, str]], territory: Territory
+) -> Iterator[Branch]:
+    """
+    Branches on which *candidate* holds, as far as the *named* units tell them apart.
+
+    A policy of another cluster is looked at as it would be there. While nobody has said which
+    cluster this is, it may be any that is named.
+    """
+    clusters = {territory.cluster}
+    if candidate.scope is Scope.CLUSTER:
+        clusters = {territory.unit(candidate)}
+    elif not territory.cluster:
+        clusters |= {unit for scope, unit in named if scope is Scope.CLUSTER}
+    projects = {unit for scope, unit in named if scope is Scope.PROJECT}
+    pairs = {("", "")} | {(unit, "") for scope, unit in named if scope is Scope.DEPARTMENT}
+    if candidate.scope is Scope.PROJECT:
+        projects, pairs = {candidate.unit}, set()
+    elif candidate.scope is Scope.DEPARTMENT:
+        pairs = {(candidate.unit, "")}
+    for project in projects:
+        for department in territory.departments_of(project):
+            if candidate.scope is not Scope.DEPARTMENT or department == candidate.unit:
+                pairs.add((department, project))
+    for cluster in sorted(clusters):
+        for department, project in sorted(pairs):
+            yield Branch(cluster, department, project)
+
+
+def _met(
+    meetings: Iterable[Sequence[CompiledPolicy]], policies: Sequence[CompiledPolicy]
+) -> list[CompiledPolicy]:
+    """Those of *policies* that are in any of *meetings*, in their own order."""
+    met = {id(policy) for held in meetings for policy in held}
+    return [policy for policy in policies if id(policy) in met]
 
 
 def _conflicts(
-    candidate: CompiledPolicy, accepted: Sequence[CompiledPolicy]
+    candidate: CompiledPolicy, met: Iterable[CompiledPolicy], territory: Territory
 ) -> Iterator[SpecError]:
     """Slots of *candidate* that another policy of its branch holds."""
-    for other in accepted:
-        if other.is_flat is not candidate.is_flat or not _share_branch(candidate, other):
+    for other in met:
+        if other.is_flat is not candidate.is_flat:
             continue
-        same_unit = (other.scope, other.unit) == (candidate.scope, candidate.unit)
+        same_unit = other.scope is candidate.scope
         if not same_unit and (candidate.is_flat or Scope.SYSTEM in (candidate.scope, other.scope)):
             continue
         if same_unit and other.document.builtin:
@@ -53,31 +202,19 @@ def _conflicts(
                 reported.add(entry.slot)
                 what = "a default" if is_default and not candidate.is_flat else "rules"
                 yield SpecError(
-                    entry.path, f"field {entry.slot} already has {what} in {other.source}"
+                    entry.path,
+                    f"field {entry.slot} already has {what} in {other.source};"
+                    f" {candidate.source} can't have {'one' if what == 'a default' else 'any'} too"
+                    f"{_why_they_meet(candidate, other)}",
                 )
 
 
-def shadowed(policies: Sequence[CompiledPolicy]) -> Iterator[tuple[str, SpecError]]:
-    """
-    Rules of GVKPolicies that never act, since a broader one does not let them replace it.
-
-    Each with the source of its document.
-    """
-    flat = [policy for policy in policies if policy.is_flat]
-    for narrow in flat:
-        reported: set[Slot] = set()
-        for broad in flat:
-            if broad.scope.breadth >= narrow.scope.breadth or not _share_branch(narrow, broad):
-                continue
-            held = {entry.slot for entry in broad.entries if not entry.allow_override}
-            for entry in narrow.entries:
-                if entry.slot in held and entry.slot not in reported:
-                    reported.add(entry.slot)
-                    problem = (
-                        f"never acts: {broad.source} holds {entry.slot}"
-                        " and does not say allowOverride: true"
-                    )
-                    yield narrow.document.source, SpecError(entry.path, problem)
+def _why_they_meet(one: CompiledPolicy, other: CompiledPolicy) -> str:
+    """For a department and a project, whose documents don't say it."""
+    units = {one.scope: one.unit, other.scope: other.unit}
+    if units.keys() != {Scope.DEPARTMENT, Scope.PROJECT}:
+        return ""
+    return f", as project {units[Scope.PROJECT]} lies in department {units[Scope.DEPARTMENT]}"
 
 
 def _claim(entry: Entry, *, flat: bool) -> tuple[Slot, bool]:
@@ -85,78 +222,97 @@ def _claim(entry: Entry, *, flat: bool) -> tuple[Slot, bool]:
     return entry.slot, flat or entry.enforcement.rule in MUTATING
 
 
-def _share_branch(one: CompiledPolicy, other: CompiledPolicy) -> bool:
-    if one.scope is other.scope:
-        return one.unit == other.unit
-    return not (one.scope.has_unit and other.scope.has_unit) or Scope.CLUSTER in (
-        one.scope,
-        other.scope,
-    )
+@dataclass(frozen=True, slots=True)
+class _Contradiction:
+    """Entries in force at one slot that can't all hold."""
 
-
-def _branches(candidate: CompiledPolicy, accepted: Sequence[CompiledPolicy]) -> Iterator[Branch]:
-    """Branches on which *candidate* holds, as far as the policies tell them apart."""
-    for policy in (candidate, *accepted):
-        units = {Scope.CLUSTER: "", Scope.DEPARTMENT: "", Scope.PROJECT: ""}
-        for named in (policy, candidate):
-            if named.scope.has_unit:
-                units[named.scope] = named.unit
-        branch = Branch(units[Scope.CLUSTER], units[Scope.DEPARTMENT], units[Scope.PROJECT])
-        if holds_at(candidate, branch):
-            yield branch
+    slot: Slot
+    text: str
+    involved: tuple[Entry, ...]
 
 
 def _contradictions(
-    candidate: CompiledPolicy, policies: Sequence[CompiledPolicy]
+    candidate: CompiledPolicy, held: Sequence[CompiledPolicy]
 ) -> Iterator[SpecError]:
-    slots: dict[Slot, list[Entry]] = {}
+    """What can't hold once *candidate* joins *held*."""
+    paths = {entry.slot: entry.path for entry in reversed(candidate.entries)}
+    found_before: set[tuple[Slot, str]] | None = None
+    for found in _find_contradictions((*held, candidate), paths):
+        sources = dict.fromkeys([entry.enforcement.source for entry in found.involved])
+        own = [e for e in found.involved if e.enforcement.source == candidate.source]
+        if not own:
+            # Others contradict one another: its doing only if they did not before.
+            if found_before is None:
+                before = _find_contradictions(held, paths)
+                found_before = {(item.slot, item.text) for item in before}
+            if (found.slot, found.text) in found_before:
+                continue
+        others = [str(source) for source in sources if source != candidate.source]
+        against = f"; {', and '.join(others)}, against {candidate.source}" if others else ""
+        path = own[0].path if own else paths[found.slot]
+        yield SpecError(path, f"{found.slot}: {found.text}{against}")
+
+
+def _find_contradictions(
+    policies: Sequence[CompiledPolicy], slots: Iterable[Slot]
+) -> Iterator[_Contradiction]:
+    in_force: dict[Slot, list[Entry]] = {slot: [] for slot in slots}
     for effective in effective_entries(policies):
-        slots.setdefault(effective.entry.slot, []).append(effective.entry)
-    for slot, entries in slots.items():
-        if any(entry.enforcement.source == candidate.source for entry in entries):
-            yield from _of_slot(candidate, slot, entries)
+        if effective.entry.slot in in_force:
+            in_force[effective.entry.slot].append(effective.entry)
+    for slot, entries in in_force.items():
+        yield from _of_slot(slot, sorted(entries, key=lambda entry: entry.enforcement.rank))
 
 
-def _of_slot(candidate: CompiledPolicy, slot: Slot, entries: list[Entry]) -> Iterator[SpecError]:
-    by_rule: dict[Rule, Entry] = {}
+def _of_slot(slot: Slot, entries: Sequence[Entry]) -> Iterator[_Contradiction]:
+    """*entries* by rank: of several that write, or say where steps begin, the first counts."""
+    by_rule: dict[Rule, list[Entry]] = {}
     for entry in entries:
-        by_rule.setdefault(entry.enforcement.rule, entry)
+        by_rule.setdefault(entry.enforcement.rule, []).append(entry)
 
-    def problem(text: str, *involved: Entry) -> Iterator[SpecError]:
-        """One problem, told from the candidate's side; none where it has no part in it."""
-        own = [entry for entry in involved if entry.enforcement.source == candidate.source]
-        if own:
-            others = [f"; {e.enforcement.source}" for e in involved if e not in own]
-            yield SpecError(own[0].path, f"{slot}: {text}{''.join(others)}")
+    def found(text: str, *involved: Entry) -> _Contradiction:
+        return _Contradiction(slot, text, involved)
 
-    minimum = by_rule.get(Rule.MIN)
-    given = by_rule.get(Rule.SET) or by_rule.get(Rule.DEFAULT)
-    required, blocked = by_rule.get(Rule.REQUIRED), by_rule.get(Rule.BLOCKED)
-    maximum, fixed = by_rule.get(Rule.MAX), by_rule.get(Rule.CAN_EDIT)
-    if required and blocked:
-        yield from problem("can't be both required and blocked", required, blocked)
-    if minimum and maximum and minimum.enforcement.meaning > maximum.enforcement.meaning:
-        low, high = show(minimum.enforcement.value), show(maximum.enforcement.value)
-        yield from problem(f"min {low} is above max {high}", minimum, maximum)
+    typed = [entry for entry in entries if entry.enforcement.rule not in _FLAGS]
+    other_type = [e for e in typed if e.enforcement.type is not typed[0].enforcement.type]
+    if other_type:
+        # Of a field whose group says no type: then each value says its own.
+        yield found("the values are of different types", typed[0], other_type[0])
+        return
+    given = [by_rule[rule][0] for rule in (Rule.SET, Rule.DEFAULT) if rule in by_rule]
+    required, fixed = by_rule.get(Rule.REQUIRED), by_rule.get(Rule.CAN_EDIT)
+    minima, maxima = by_rule.get(Rule.MIN, []), by_rule.get(Rule.MAX, [])
+    if required and Rule.BLOCKED in by_rule:
+        yield found("can't be both required and blocked", required[0], by_rule[Rule.BLOCKED][0])
+    for low, high in itertools.product(minima, maxima):
+        if low.enforcement.meaning > high.enforcement.meaning:
+            yield found(f"min {_shown(low)} is above max {_shown(high)}", low, high)
     if fixed and required and not given:
-        yield from problem(
-            "canEdit: false without a default allows no value, but one is required", fixed, required
+        yield found(
+            "canEdit: false without a default allows no value, but one is required",
+            *(fixed[0], required[0]),
         )
-    base = minimum.enforcement if minimum else None
-    judging = [by_rule[rule] for rule in _VALUE_RULES if rule in by_rule]
-    for entry in [by_rule[rule] for rule in (Rule.SET, Rule.DEFAULT) if rule in by_rule]:
-        hidden = entry.field.sensitive
-        value = NOT_SHOWN if hidden else show(entry.enforcement.value)
-        for other in judging:
-            wrong = judge(other.enforcement, entry.enforcement.meaning, minimum=base)
-            if wrong is not None:
-                accepted = "" if hidden else f" ({wrong.accepted})"
-                text = f"{entry.enforcement.rule} {value}: {wrong.text}{accepted}"
-                yield from problem(text, entry, other)
-    options = by_rule.get(Rule.OPTIONS)
-    others = [entry for entry in judging if entry is not options]
-    if options is not None and not any(
-        all(judge(other.enforcement, option, minimum=base) is None for other in others)
-        for option in options.enforcement.meaning
-    ):
-        yield from problem("no option satisfies the other rules", options, *others)
+    base = minima[0].enforcement if minima else None
+    judging = [entry for entry in entries if entry.enforcement.rule in _VALUE_RULES]
+    for entry, other in itertools.product(given, judging):
+        wrong = judge(other.enforcement, entry.enforcement.meaning, minimum=base)
+        if wrong is not None:
+            shown = bool(wrong.accepted) and not entry.field.sensitive
+            accepted = f" ({wrong.accepted})" if shown else ""
+            yield found(
+                f"{entry.enforcement.rule} {_shown(entry)}: {wrong.text}{accepted}", entry, other
+            )
+    for options in by_rule.get(Rule.OPTIONS, ()):
+        others = [entry for entry in judging if entry is not options]
+        if not any(
+            all(judge(other.enforcement, option, minimum=base) is None for other in others)
+            for option in options.enforcement.meaning
+        ):
+            yield found("no option satisfies the other rules", options, *others)
+
+
+def _shown(entry: Entry) -> str:
+    """The value of *entry*, as text for people; an empty one in quotes."""
+    if entry.field.sensitive:
+        return NOT_SHOWN
+    return show(entry.enforcement.value) or '""'

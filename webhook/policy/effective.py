@@ -12,16 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from webhook.errors import SpecError
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector, ItemPattern
 from webhook.mapping.fields import Field
 from webhook.model.decision import Rule, Source
+from webhook.model.documents import Document
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Branch, Scope
 from webhook.policy.enforcement import MUTATING, CompiledPolicy, Enforcement, Entry, Slot
-
-# Sentences for a policy that cannot hold, with its own path and the reason.
-Contradiction = SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,8 @@ class FieldPlan:
     compares with *standard*, the first of both. *filled* are the values that the API server fills
     in before it asks us: there a default or `required` never acts, and `blocked` and `canEdit`
     accept those values, and if there is only one, a field that is absent has it. Items of
-    *own_items* are Kubernetes' own, and no rule looks at them.
+    *own_items* are Kubernetes' own, and no rule looks at them. The API server fills the field with
+    what stands at *copy_of*, where that is not None: `blocked` accepts an equal value.
     """
 
     slot: Slot
@@ -45,6 +43,7 @@ class FieldPlan:
     standard: Enforcement | None = None
     filled: tuple[object, ...] = ()
     own_items: tuple[ItemPattern, ...] = ()
+    copy_of: tuple[str, ...] | None = None
 
     def read_as(self, current: object) -> object:
         """What *current* counts as: an absent value is the one that the API server fills in."""
@@ -68,18 +67,8 @@ class Plan:
     mapping: CompiledMapping
     selectors: tuple[SelectorPlan, ...]
     consulted: tuple[Source, ...]
-
-    @property
-    def jq_sources(self) -> tuple[str, ...]:
-        """The queries of its selectors that only jq can answer, parents included."""
-        names = dict.fromkeys([part.selector.name for part in self.selectors])
-        for name in list(names):
-            parent = self.mapping.selectors[name].parent
-            while parent is not None:
-                names[parent] = None
-                parent = self.mapping.selectors[parent].parent
-        queries = [self.mapping.selectors[name].query for name in names]
-        return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
+    # The queries of its selectors that only jq can answer, parents included.
+    jq_sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +88,9 @@ def holds_at(policy: CompiledPolicy, branch: Branch) -> bool:
     return policy.unit == branch.unit(policy.scope)
 
 
-def age(policy: CompiledPolicy) -> tuple[bool, str, str]:
-    """Sorts the older first: by creationTimestamp, without one later, then by name."""
-    return (not policy.document.created, policy.document.created, policy.document.name)
+def age(document: Document) -> tuple[bool, str, str, str]:
+    """Sorts the older first: by creationTimestamp, without one later, then by name and kind."""
+    return not document.created, document.created, document.name, document.kind
 
 
 def effective_entries(policies: Sequence[CompiledPolicy]) -> list[Effective]:
@@ -119,11 +108,10 @@ def _rule_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
         if not claims:
             # Somebody's own system policy replaces the shipped one.
             claims = [item for item in wider if not item[0].document.builtin] or wider
-        holder = min(claims, key=lambda item: age(item[0]))[0]
-        level = (holder.scope, holder.unit)
-        overridden = tuple([entry for policy, entry in wider if policy is not holder])
+        holder = min(claims, key=lambda item: age(item[0].document))[0]
+        overridden = tuple([entry for policy, entry in group if policy is not holder])
         for policy, entry in claims:
-            if (policy.scope, policy.unit) == level:
+            if policy is holder:
                 yield Effective(entry, overridden)
 
 
@@ -132,7 +120,11 @@ def _default_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
     for group in _by_slot(policies, lambda entry: entry.enforcement.rule in MUTATING).values():
         ordered = sorted(
             group,
-            key=lambda item: (-item[0].scope.breadth, item[0].document.builtin, age(item[0])),
+            key=lambda item: (
+                -item[0].scope.breadth,
+                item[0].document.builtin,
+                age(item[0].document),
+            ),
         )
         yield Effective(ordered[0][1], tuple([entry for _, entry in ordered[1:]]))
 
@@ -140,19 +132,21 @@ def _default_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
 def _flat_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
     """Broad to narrow: the first holds its identity unless it lets the next replace it."""
     for group in _by_slot(policies, lambda entry: True).values():
-        levels: dict[tuple[int, str], list[tuple[CompiledPolicy, Entry]]] = {}
-        for policy, entry in sorted(group, key=lambda item: (item[0].scope.breadth, age(item[0]))):
-            levels.setdefault((policy.scope.breadth, policy.unit), []).append((policy, entry))
+        levels: dict[Scope, list[tuple[CompiledPolicy, Entry]]] = {}
+        for policy, entry in sorted(
+            group, key=lambda item: (item[0].scope.breadth, age(item[0].document))
+        ):
+            levels.setdefault(policy.scope, []).append((policy, entry))
         holder: list[Entry] = []
         overridden: list[Entry] = []
         for items in levels.values():
             first = items[0][0]
             entries = [entry for policy, entry in items if policy is first]
             if not holder or all(entry.allow_override for entry in holder):
-                overridden = [*holder, *overridden]
-                holder = entries
+                holder, replaced = entries, holder
             else:
-                overridden += entries
+                replaced = entries
+            overridden += [*replaced, *[entry for policy, entry in items if policy is not first]]
         for entry in holder:
             yield Effective(entry, tuple(overridden))
 
@@ -187,12 +181,24 @@ def build_plan(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> 
             ]
         ),
         consulted=tuple(dict.fromkeys([policy.source for policy in policies])),
+        jq_sources=_jq_sources(mapping, by_selector),
     )
+
+
+def _jq_sources(mapping: CompiledMapping, names: Iterable[str]) -> tuple[str, ...]:
+    wanted = dict.fromkeys(names)
+    for name in list(wanted):
+        parent = mapping.selectors[name].parent
+        while parent is not None:
+            wanted[parent] = None
+            parent = mapping.selectors[parent].parent
+    queries = [mapping.selectors[name].query for name in wanted]
+    return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
 
 
 def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) -> FieldPlan:
     field = entries[0].field
-    filled = selector.is_filled(field.name)
+    filled = field.name in selector.server_defaults
     ordered = sorted([entry.enforcement for entry in entries], key=lambda item: item.rank)
     sets = tuple([item for item in ordered if item.rule is Rule.SET])
     defaults = tuple([item for item in ordered if item.rule is Rule.DEFAULT])
@@ -213,7 +219,18 @@ def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) ->
         standard=next(iter((*sets, *defaults)), None),
         filled=selector.server_defaults.get(field.name, ()),
         own_items=selector.server_items.get(field.name, ()),
+        copy_of=_ref_beside(selector, field.name, slot.key),
     )
+
+
+def _ref_beside(
+    selector: CompiledSelector, field_name: str, key: str | None
+) -> tuple[str, ...] | None:
+    other = selector.server_copies.get(field_name)
+    if other is None:
+        return None
+    ref = selector.fields[other].ref
+    return ref if key is None else (*ref, key)
 
 
 class PolicySet:
@@ -231,7 +248,7 @@ class PolicySet:
     ) -> None:
         self._mappings = mappings
         self._by_kind: dict[GroupVersionKind, list[CompiledPolicy]] = {}
-        for policy in sorted(policies, key=age):
+        for policy in sorted(policies, key=lambda policy: age(policy.document)):
             self._by_kind.setdefault(policy.kind, []).append(policy)
         self._plans: dict[tuple[GroupVersionKind, tuple[int, ...]], Plan] = {}
 

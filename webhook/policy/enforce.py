@@ -117,17 +117,21 @@ class Enforcer:
             current = read_ref(self._node(site), plan.ref)
         except RefMismatchError:
             return  # Judged: a value of the wrong type stands in the way.
-        if not self._is_untouched(site, plan, current) and not _is_set(
-            plan.read_as(current), enforcement
-        ):
-            self._write(site, plan, enforcement, current)
+        if self._is_untouched(site, plan, current):
+            return
+        theirs = _own_items(current, plan)
+        value = [item for item in current if item not in theirs] if theirs else current
+        if not _is_set(plan.read_as(value), enforcement):
+            self._write(site, plan, enforcement, current, theirs)
 
     def _default(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> None:
         try:
             current = read_ref(self._node(site), plan.ref)
         except RefMismatchError:
             return
-        if current is not None or self._is_untouched(site, plan, current):
+        theirs = _own_items(current, plan)
+        is_absent = current is None or (bool(theirs) and len(theirs) == len(current))
+        if not is_absent or self._is_untouched(site, plan, current):
             return
         reason = self._contradiction(site, plan, enforcement)
         if reason:
@@ -136,11 +140,20 @@ class Enforcer:
                 NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
             )
         else:
-            self._write(site, plan, enforcement, current)
+            self._write(site, plan, enforcement, current, theirs)
 
-    def _write(self, site: _Site, plan: FieldPlan, enforcement: Enforcement, current: Any) -> None:
+    def _write(
+        self,
+        site: _Site,
+        plan: FieldPlan,
+        enforcement: Enforcement,
+        current: Any,
+        theirs: list[Any],
+    ) -> None:
+        """Write the value; what Kubernetes itself put into a list (*theirs*) stays in it."""
         path = site.path + plan.ref
-        self.editor.write(path, enforcement.value)
+        value = [*theirs, *enforcement.value] if theirs else enforcement.value
+        self.editor.write(path, value)
         self.findings.changes.append(
             Change(
                 path=path,
@@ -195,6 +208,10 @@ class Enforcer:
             name = other_name if key is None else f"{other_name}[{key}]"
             own = show(printable(field, enforcement.value))
             return f"{own} {'differs from' if exact else relation} {name} {show(other.value)}"
+        if enforcement.meaning is True:
+            other = _read_beside(node, fields, field.not_without, None)
+            if other is not None and other.meaning is False:
+                return f"true contradicts {field.not_without} false"
         if enforcement.meaning is False:
             other = _read_beside(node, fields, field.not_with, None)
             if other is not None and other.meaning is True:
@@ -209,8 +226,7 @@ class Enforcer:
             self._judge_mismatches(part, places)
         for site in self._sites:
             for plan in site.plan.fields:
-                if plan.judges or plan.sets:
-                    self._judge_field(site, plan)
+                self._judge_field(site, plan)
         self.findings.violations.sort(key=lambda item: (item.field, item.rule, _order(item.path)))
 
     def _judge_mismatches(self, part: SelectorPlan, places: Places) -> None:
@@ -244,7 +260,10 @@ class Enforcer:
         if self._is_untouched_value(site, plan, current, mismatch):
             return
         current = plan.read_as(current)
-        rules = (*plan.sets[:1], *plan.judges)
+        # A default judges nothing, but it needs a value of the right type as well.
+        rules = (*plan.sets[:1], *plan.judges, *plan.defaults[:1])
+        if not rules:
+            return
         if mismatch is not None:
             path = site.path + mismatch.ref
             problem = _wrong_type("an object")
@@ -254,7 +273,7 @@ class Enforcer:
         path = site.path + plan.ref
         minimum = next((rule for rule in plan.judges if rule.rule is Rule.MIN), None)
         for enforcement in rules:
-            if self._is_exempt(plan, path, enforcement, current):
+            if self._is_exempt(site, plan, path, enforcement, current):
                 continue
             try:
                 meaning = None if current is None else read_value(current, enforcement.type)
@@ -263,6 +282,8 @@ class Enforcer:
                 source = enforcement.source
                 self._add(site, plan, path, problem, Rule.TYPE, _got(plan, current), source)
                 return
+            if enforcement.rule is Rule.DEFAULT or self._is_same(site, plan, enforcement, meaning):
+                continue
             found = judge(enforcement, meaning, default=plan.standard, minimum=minimum)
             if found is None and enforcement.rule is Rule.SET:
                 reason = self._contradiction(site, plan, enforcement)
@@ -272,13 +293,15 @@ class Enforcer:
                 self._add(site, plan, path, found, enforcement.rule, got, enforcement.source)
 
     def _is_exempt(
-        self, plan: FieldPlan, path: Path, enforcement: Enforcement, current: Any
+        self, site: _Site, plan: FieldPlan, path: Path, enforcement: Enforcement, current: Any
     ) -> bool:
         """Whether a rule does not concern this value."""
         if enforcement.rule is Rule.SET:
             # Two policies set one place by different selectors: the first counts.
             return self._set_by[path] is not enforcement
         if enforcement.rule in (Rule.BLOCKED, Rule.CAN_EDIT):
+            if plan.copy_of is not None and current is not None:
+                return same_value(current, read_ref(self._node(site), plan.copy_of))
             return any(same_value(current, value) for value in plan.filled)
         return False
 
@@ -304,15 +327,36 @@ class Enforcer:
         self, site: _Site, plan: FieldPlan, enforcement: Enforcement, found: Problem
     ) -> bool:
         """Whether an update broke this rule before, and is now nearer to keeping it."""
-        if self._old is None or site.old_path is None:
-            return False
-        try:
-            old = plan.read_as(_read_judged(lookup(self._old, site.old_path), plan))
-            before = None if old is None else read_value(old, enforcement.type)
-        except (RefMismatchError, ValueTypeError):
+        before = self._meaning_before(site, plan, enforcement)
+        if before is None:
             return False
         was = judge(enforcement, before)
-        return was is not None and bool(found.badness < was.badness)
+        if was is None:
+            return False
+        if enforcement.rule in (Rule.OPTIONS, Rule.PATTERN) and isinstance(before, tuple):
+            # The bad elements of a list may stay where they are; new ones may not come.
+            meaning = read_value(_read_judged(self._node(site), plan), enforcement.type)
+            added = tuple([element for element in meaning if element not in before])
+            return judge(enforcement, added) is None
+        return bool(found.badness < was.badness)
+
+    def _is_same(
+        self, site: _Site, plan: FieldPlan, enforcement: Enforcement, meaning: Any
+    ) -> bool:
+        """Whether an update only spells the value anew: `1` for `1000m`."""
+        if meaning is None or enforcement.type is FieldType.OBJECT:
+            return False
+        return bool(self._meaning_before(site, plan, enforcement) == meaning)
+
+    def _meaning_before(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> Any:
+        """What the field meant before an update; None where it was absent, or there is none."""
+        if self._old is None or site.old_path is None:
+            return None
+        try:
+            old = plan.read_as(_read_judged(lookup(self._old, site.old_path), plan))
+            return None if old is None else read_value(old, enforcement.type)
+        except (RefMismatchError, ValueTypeError):
+            return None
 
     def _add(
         self,
@@ -391,6 +435,12 @@ def _read_judged(node: Any, plan: FieldPlan) -> Any:
         and (having is None or (isinstance(item, dict) and item.get(having) is not None))
     ]
     return items or None
+
+
+def _own_items(current: Any, plan: FieldPlan) -> list[Any]:
+    if not plan.own_items or not isinstance(current, list):
+        return []
+    return [item for item in current if _is_own(item, plan.own_items)]
 
 
 def _is_own(item: Any, patterns: tuple[ItemPattern, ...]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from webhook.model.decision import Rule
 from webhook.model.quantity import format_quantity
-from webhook.model.values import FieldType
+from webhook.model.values import FieldType, same_value
 from webhook.policy.enforcement import Enforcement
 
 # A list of accepted values longer than this is cut in messages; the count says how many are left.
@@ -54,7 +54,7 @@ def judge(
     if rule is Rule.SET:
         # The API server leaves empty values out of what it sends.
         left_out = meaning is None and _is_empty(enforcement.meaning)
-        if left_out or (meaning is not None and meaning == enforcement.meaning):
+        if left_out or (meaning is not None and _equals(meaning, enforcement)):
             return None
         return Problem("the policy sets this value", f"exactly {show(enforcement.value)}")
     if meaning is None:
@@ -62,12 +62,19 @@ def judge(
     if rule is Rule.BLOCKED:
         if _is_empty(meaning):
             return None
-        return Problem("no value may be given", "no value")
+        count = len(meaning) if isinstance(meaning, (tuple, list)) else 1
+        return Problem("no value may be given", "no value", count)
     if rule is Rule.CAN_EDIT:
         return _judge_can_edit(meaning, default)
     if rule is Rule.STEP:
         return _judge_step(enforcement, meaning, minimum)
     return _JUDGES[rule](enforcement, meaning)
+
+
+def _equals(meaning: Any, enforcement: Enforcement) -> bool:
+    if enforcement.type is FieldType.OBJECT:
+        return same_value(meaning, enforcement.meaning)
+    return bool(meaning == enforcement.meaning)
 
 
 def _is_empty(meaning: Any) -> bool:
@@ -132,7 +139,7 @@ def _judge_pattern(enforcement: Enforcement, meaning: Any) -> Problem | None:
 def _judge_can_edit(meaning: Any, default: Enforcement | None) -> Problem | None:
     if default is None:
         return Problem("the policy does not allow a value here", "no value")
-    if meaning == default.meaning:
+    if _equals(meaning, default):
         return None
     return Problem(
         "the policy does not allow a change of its default", f"only {show(default.value)}"

@@ -40,22 +40,37 @@ def find_files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    for entry in sorted(path.iterdir(), key=lambda item: item.name):
+    yield from _find_below(path, set())
+
+
+def _find_below(directory: Path, visited: set[Path]) -> Iterator[Path]:
+    """Links are followed, each directory once: a link may lead back to where it stands."""
+    real = directory.resolve()
+    if real in visited:
+        return
+    visited.add(real)
+    for entry in sorted(directory.iterdir(), key=lambda item: item.name):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from find_files(entry)
+            yield from _find_below(entry, visited)
         elif entry.suffix.lower() in _SUFFIXES:
             yield entry
 
 
-def read_sources(path: Path) -> list[SourceFile]:
-    """Every file below *path*. A file that can't be read says why; the others don't suffer."""
-    return [_read(file, path) for file in find_files(path)]
+def read_sources(path: Path, *, relative: bool = False) -> list[SourceFile]:
+    """
+    Every file below *path*. A file that can't be read says why; the others don't suffer.
+
+    They are named by *path* as it is given, or, if *relative*, from there on.
+    """
+    return [
+        _read(file, str(file.relative_to(path)) if relative else str(file))
+        for file in find_files(path)
+    ]
 
 
-def _read(file: Path, root: Path) -> SourceFile:
-    name = file.name if file == root else str(file.relative_to(root))
+def _read(file: Path, name: str) -> SourceFile:
     try:
         manifests = [replace(manifest, source=name) for manifest in load_file(file)]
         return SourceFile(name, tuple(manifests))
@@ -78,7 +93,7 @@ class DirectoryStore:
         poll_period_s: float = POLL_PERIOD_S,
     ) -> None:
         self._directory = directory
-        self._current = current
+        self.current = current
         self._settings = settings
         self._check_query = check_query
         self._on_reload = on_reload
@@ -93,16 +108,18 @@ class DirectoryStore:
             WebhookError: the directory itself can't be read.
         """
         try:
-            self._loaded = self._stamps()
-            sources = read_sources(self._directory)
+            stamps = self._stamps()
+            sources = read_sources(self._directory, relative=True)
         except OSError as error:
             reason = error.strerror or "unknown error"
             raise WebhookError(f"policies: can't read {self._directory}: {reason}") from error
-        previous = self._current.snapshot if self._current.ready else None
+        previous = self.current.snapshot if self.current.ready else None
         snapshot = build_snapshot(
             sources, self._settings, previous=previous, check_query=self._check_query
         )
-        self._current.replace(snapshot)
+        self.current.replace(snapshot)
+        # Last: what failed, or could not be checked yet, is tried again at the next look.
+        self._loaded = None if snapshot.is_provisional else stamps
         if self._on_reload is not None:
             self._on_reload(snapshot)
         return snapshot
@@ -124,6 +141,11 @@ class DirectoryStore:
     def _stamps(self) -> tuple[Stamp, ...]:
         stamps = []
         for file in find_files(self._directory):
-            stat = file.stat()
+            try:
+                stat = file.stat()
+            except OSError:
+                # A link to nowhere, say. Reading it says so; the others don't suffer.
+                stamps.append((str(file), 0, 0, 0))
+                continue
             stamps.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return tuple(stamps)

@@ -8,23 +8,32 @@ server, later REST and the webhook for our own kinds) go through `build_snapshot
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webhook.catalog import builtin_documents, native_rows
-from webhook.errors import MissingReferenceError, NotReadyError, SpecError
+from webhook.errors import EvaluationError, MissingReferenceError, NotReadyError, SpecError
 from webhook.mapping.compiled import CompiledMapping, compile_mapping
-from webhook.mapping.fields import CompiledGroup, compile_group, native_group
-from webhook.model.documents import Document, is_ours, parse_document, revision_of
-from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind
+from webhook.mapping.fields import CompiledGroup, compile_group, native_groups
+from webhook.model.documents import (
+    POLICY_KINDS,
+    Document,
+    is_ours,
+    parse_document,
+    revision_of,
+)
+from webhook.model.kinds import POLICY_GROUP, GroupVersionKind
 from webhook.model.manifests import Manifest
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
 from webhook.policy.compile import compile_policy
-from webhook.policy.contradictions import check_policy, shadowed
-from webhook.policy.effective import Plan, PolicySet
+from webhook.policy.contradictions import Territory, check_policy, shadowed
+from webhook.policy.effective import Plan, PolicySet, age
 from webhook.policy.enforcement import CompiledPolicy
+
+log = logging.getLogger("gatewright.store")
 
 # Tries an expression where it can be killed; raises SpecError at the given path.
 QueryCheck = Callable[[str, str], None]
@@ -79,28 +88,27 @@ class Snapshot:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     queues: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[DocumentProblem, ...] = ()
+    # Something could not be checked for a reason that may pass; compile again soon.
+    is_provisional: bool = False
 
-    def branch(self, namespace: str) -> Branch:
-        """Where a workload in *namespace* stands. Without labels, the namespace is the project."""
+    def branch(self, namespace: str, *, project: str | None = None) -> Branch:
+        """
+        Where a workload in *namespace* stands. Without labels, the namespace is the project.
+
+        Another *project* may be named; its department is then that of its queue.
+        """
+        if project is not None:
+            return Branch(self.settings.cluster_name, self.queues.get(project, ""), project)
         labels = self.namespaces.get(namespace, {})
-        project = namespace
-        for label in self.settings.project_labels:
-            if labels.get(label):
-                project = labels[label]
-                break
-        department = labels.get(self.settings.department_label) or self.queues.get(project, "")
-        return Branch(self.settings.cluster_name, department, project)
+        return _branch(namespace, labels, self.queues, self.settings)
+
+    @property
+    def territory(self) -> Territory:
+        """Which branches there are, as far as namespaces and queues tell."""
+        return _territory(self.namespaces, self.queues, self.settings)
 
     def plan(self, kind: GroupVersionKind, branch: Branch) -> Plan | None:
         return self.policies.plan(kind, branch)
-
-    def jq_sources(self, kind: GroupVersionKind) -> tuple[str, ...]:
-        """The queries that jq has to answer before a workload of *kind* can be reviewed."""
-        mapping = self.mappings.get(kind)
-        if mapping is None or not self.policies.policies_of(kind):
-            return ()
-        queries = [selector.query for selector in mapping.selectors.values()]
-        return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
 
 
 class Current:
@@ -174,6 +182,9 @@ class _Builder:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._queues: dict[str, str] = {}
         self._in_force: list[Document] = []
+        # Which documents of the last snapshot a file or document that failed stands for.
+        self._failed: list[Callable[[Document], bool]] = []
+        self._transient = False
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -181,7 +192,7 @@ class _Builder:
         """Take in one file. If it can't be read, what it last said stays."""
         if file.error:
             self._problems.append(DocumentProblem(file.name, "", file.error))
-            self._keep_last_good(lambda document: document.source.rpartition("#")[0] == file.name)
+            self._failed.append(lambda good: good.source.rpartition("#")[0] == file.name)
         for manifest in file.manifests:
             self._read_manifest(manifest)
 
@@ -209,6 +220,11 @@ class _Builder:
                 self._queues[str(_object(value.get("metadata")).get("name", ""))] = parent
         elif not kind.version or not kind.kind:
             self._problem(manifest.name, "", "apiVersion and kind are needed")
+        elif kind.kind in POLICY_KINDS:
+            problem = f"{kind.kind} of {kind.api_version} is not ours: that is {POLICY_GROUP}"
+            self._problems.append(
+                DocumentProblem(manifest.name, "apiVersion", problem, warning=True)
+            )
 
     def _dress(self, manifest: Manifest, value: dict[str, Any]) -> dict[str, Any] | None:
         """A bare document in an envelope."""
@@ -235,27 +251,32 @@ class _Builder:
         key = (str(value.get("kind")), name.lower() if isinstance(name, str) else "")
         try:
             document = parse_document(value, manifest.name)
-        except ExceptionGroup as group:
-            self._report(manifest.name, group)
-            self._keep_last_good(lambda good: good.key == key or good.source == manifest.name)
+        except Exception as error:  # noqa: BLE001  See _report.
+            self._report(manifest.name, error)
+            if key[1]:
+                self._failed.append(lambda good: good.key == key)
+            else:
+                self._failed.append(lambda good: good.source == manifest.name)
             return
         twin = self._documents.get(document.key)
         if twin is not None:
-            if _age(document) < _age(twin):
+            if age(document) < age(twin):
                 document, twin = twin, document
                 self._documents[twin.key] = twin
             self._problem(document.source, "metadata.name", f"{twin.source} has this name already")
             return
         self._documents[document.key] = document
 
-    def _keep_last_good(self, wanted: Callable[[Document], bool]) -> None:
+    def _keep_last_good(self) -> None:
+        """Once all is read: what could not be, and nobody else supplies, stays as it was."""
         for key, document in self._last_good.items():
-            if wanted(document):
+            if any(wanted(document) for wanted in self._failed):
                 self._documents.setdefault(key, document)
 
     # -- compiling --------------------------------------------------------------------------
 
     def build(self) -> Snapshot:
+        self._keep_last_good()
         groups = self._compile_groups()
         mappings = self._compile_mappings(groups)
         policies = self._compile_policies(mappings)
@@ -269,13 +290,14 @@ class _Builder:
             policies=PolicySet(mappings, policies),
             namespaces=self._namespaces,
             queues=self._queues,
+            is_provisional=self._transient,
             problems=tuple(sorted(self._problems, key=lambda item: (item.document, item.path))),
         )
 
     def _of_kind(self, *kinds: str) -> Iterator[Document]:
         """Built-in documents first, then the others, the older first."""
         yield from [document for document in builtin_documents() if document.kind in kinds]
-        yield from sorted([d for d in self._documents.values() if d.kind in kinds], key=_age)
+        yield from sorted([d for d in self._documents.values() if d.kind in kinds], key=age)
 
     def _versions(self, document: Document) -> Iterator[Document]:
         """The document, then its last good version."""
@@ -290,13 +312,13 @@ class _Builder:
 
     def _compile_groups(self) -> dict[str, CompiledGroup]:
         """The field groups in force, by name in lower case."""
-        groups = {name.lower(): native_group(native_rows(), name) for name in NATIVE_KINDS}
+        groups = native_groups(native_rows())
         for document in self._of_kind("FieldGroup"):
             for version in self._versions(document):
                 try:
                     _extend(groups, compile_group(version))
-                except ExceptionGroup as group:
-                    self._report(document.source, group)
+                except Exception as error:  # noqa: BLE001  See _report.
+                    self._report(document.source, error)
                 else:
                     self._accept(version)
                     break
@@ -322,8 +344,8 @@ class _Builder:
                             ],
                         )
                     self._check_queries(mapping)
-                except ExceptionGroup as group:
-                    self._report(document.source, group)
+                except Exception as error:  # noqa: BLE001  See _report.
+                    self._report(document.source, error)
                 else:
                     mappings[mapping.kind] = mapping
                     self._accept(version)
@@ -342,6 +364,10 @@ class _Builder:
                     self._check_query(source, f"spec.specSelectors.{name}.query")
                 except SpecError as error:
                     problems.append(error)
+                except EvaluationError as error:
+                    # Not the expression's fault: jq was busy, or could not be started.
+                    self._transient = True
+                    problems.append(SpecError(f"spec.specSelectors.{name}.query", str(error)))
         if problems:
             raise ExceptionGroup("the mapping is wrong", problems)
 
@@ -349,6 +375,7 @@ class _Builder:
         self, mappings: Mapping[GroupVersionKind, CompiledMapping]
     ) -> list[CompiledPolicy]:
         accepted: dict[GroupVersionKind, list[CompiledPolicy]] = {}
+        territory = _territory(self._namespaces, self._queues, self._settings)
         for document in self._of_kind(*_POLICY_KINDS):
             for version in self._versions(document):
                 try:
@@ -356,12 +383,14 @@ class _Builder:
                     problems = [
                         problem
                         for policy in compiled
-                        for problem in check_policy(policy, accepted.get(policy.kind, ()))
+                        for problem in check_policy(
+                            policy, accepted.get(policy.kind, ()), territory
+                        )
                     ]
                     if problems:
                         raise ExceptionGroup("the policy is wrong", problems)
-                except ExceptionGroup as group:
-                    self._report(document.source, group)
+                except Exception as error:  # noqa: BLE001  See _report.
+                    self._report(document.source, error)
                 else:
                     self._warn(document, compiled)
                     for policy in compiled:
@@ -369,7 +398,7 @@ class _Builder:
                     self._accept(version)
                     break
         for policies in accepted.values():
-            for source, warning in shadowed(policies):
+            for source, warning in shadowed(policies, territory):
                 self._problems.append(
                     DocumentProblem(source, warning.path, warning.problem, warning=True)
                 )
@@ -380,14 +409,24 @@ class _Builder:
     def _problem(self, document: str, path: str, problem: str) -> None:
         self._problems.append(DocumentProblem(document, path, problem))
 
-    def _report(self, document: str, group: ExceptionGroup[Exception]) -> None:
-        for error in _leaves(group):
+    def _report(self, document: str, error: Exception) -> None:
+        """
+        Say what is wrong with *document*.
+
+        Whatever the error is, even a fault of ours: one document must not keep the others from
+        taking effect.
+        """
+        if not isinstance(error, ExceptionGroup):
+            log.exception("document failed", extra={"document": document})
+            self._problem(document, "", f"can't be compiled: {type(error).__name__}")
+            return
+        for leaf in _leaves(error):
             self._problems.append(
                 DocumentProblem(
                     document,
-                    error.path,
-                    error.problem,
-                    warning=isinstance(error, MissingReferenceError),
+                    leaf.path,
+                    leaf.problem,
+                    warning=isinstance(leaf, MissingReferenceError),
                 )
             )
 
@@ -429,8 +468,32 @@ def _checked_queries(snapshot: Snapshot | None) -> frozenset[str]:
     )
 
 
-def _age(document: Document) -> tuple[bool, str, str]:
-    return (not document.created, document.created, document.name)
+def _branch(
+    namespace: str,
+    labels: Mapping[str, str],
+    queues: Mapping[str, str],
+    settings: EngineSettings,
+) -> Branch:
+    named = [labels[label] for label in settings.project_labels if labels.get(label)]
+    project = named[0] if named else namespace
+    department = labels.get(settings.department_label) or queues.get(project, "")
+    return Branch(settings.cluster_name, department, project)
+
+
+def _territory(
+    namespaces: Mapping[str, Mapping[str, str]],
+    queues: Mapping[str, str],
+    settings: EngineSettings,
+) -> Territory:
+    branches = [_branch(name, labels, queues, settings) for name, labels in namespaces.items()]
+    seen = {branch.project for branch in branches}
+    # A queue that no namespace uses yet is a project all the same.
+    branches += [
+        Branch(settings.cluster_name, parent, queue)
+        for queue, parent in queues.items()
+        if queue not in seen
+    ]
+    return Territory.of(settings.cluster_name, branches)
 
 
 def _object(value: Any) -> dict[str, Any]:

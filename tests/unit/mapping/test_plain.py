@@ -148,6 +148,7 @@ def test_alternatives_behind_an_iteration_are_taken_item_by_item() -> None:
         pytest.param(".é", id="letters-that-jq-does-not-take"),
         pytest.param("(" * 40 + ".a" + ")" * 40, id="too-many-parentheses"),
         pytest.param("|".join(["(.,.)"] * 10), id="too-many-visits"),
+        pytest.param("." + "[0]" * 101, id="too-many-steps"),
     ],
 )
 def test_anything_richer_is_left_to_jq(source: str) -> None:
@@ -239,10 +240,16 @@ def test_a_flood_of_places_is_refused() -> None:
         query.locate({"a": [0] * (MAX_PLACES + 1)})
 
 
+def test_as_many_steps_as_are_allowed_lead_to_a_place() -> None:
+    """Each of them is a call within the one before."""
+    assert plain("." + "[0]" * 100).locate([]) == Located(((0,) * 100,))
+
+
 @pytest.mark.parametrize(
     "document",
     [
         pytest.param({"a": [None] * 50_001}, id="list"),
+        pytest.param({"a": [{}] * 25_000}, id="list-that-is-met-twice"),
         pytest.param({"a": dict.fromkeys(map(str, range(50_001)))}, id="object"),
         pytest.param({"a": [[None] * 250] * 250}, id="lists-in-a-list"),
     ],

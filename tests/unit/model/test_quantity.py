@@ -231,6 +231,8 @@ def test_an_amount_is_written_with_a_decimal_suffix(amount: Fraction | int, text
         pytest.param("-1", -1, id="minus"),
         pytest.param("010", 10, id="leading-zero-is-no-octal"),
         pytest.param(2**70, 2**70, id="beyond-64-bits"),
+        pytest.param("8.0", 8, id="text-with-a-fraction-of-nothing"),
+        pytest.param("1e3", 1000, id="text-with-an-exponent"),
     ],
 )
 def test_a_whole_number_is_read(value: object, number: int) -> None:
@@ -247,9 +249,8 @@ def test_a_whole_number_is_read(value: object, number: int) -> None:
         math.inf,
         "",
         "1.5",
-        "1.0",
+        "1e-1",
         "8x",
-        "1e3",
         "1k",
         " 8",
         "8\n",

@@ -508,6 +508,11 @@ def test_a_privileged_container_does_not_get_a_contradicting_default() -> None:
             id="text-for-resources",
         ),
         pytest.param(
+            {"containers": [make_container(resources={"limits": {"memory": ["1"]}})]},
+            f"{LIMITS}/memory",
+            id="where-only-a-default-stands",
+        ),
+        pytest.param(
             {"containers": [make_container(resources={"limits": {"cpu": ["1"]}})]},
             f"{LIMITS}/cpu",
             id="a-list-for-a-quantity",
@@ -615,6 +620,60 @@ class TestUpdate:
         answer = submit(self.snapshot, self.deployment(gpus, image), old=self.deployment())
 
         assert [rule for _, rule in answer.broken] == broken
+
+    @pytest.mark.parametrize(
+        ("rule", "old", "new", "allowed"),
+        [
+            pytest.param(
+                {"max": {"key": "cpu", "value": "500m"}}, "1", "1000m", True, id="respelt"
+            ),
+            pytest.param({"max": {"key": "cpu", "value": "500m"}}, 1, "1", True, id="as-text"),
+            pytest.param({"max": {"key": "cpu", "value": "500m"}}, "1", "1001m", False, id="worse"),
+        ],
+    )
+    def test_another_spelling_of_the_same_amount_is_no_change(
+        self, rule: Any, old: Any, new: Any, allowed: bool
+    ) -> None:
+        def pod(cpu: Any) -> dict[str, Any]:
+            return make_pod(containers=[make_container(resources={"limits": {"cpu": cpu}})])
+
+        assert submit(pod_limits(rule), pod(new), old=pod(old)).allowed is allowed
+
+    @pytest.mark.parametrize(
+        ("old", "new", "allowed"),
+        [
+            pytest.param(["X"], ["X", "A"], True, id="an-allowed-one-added"),
+            pytest.param(["X", "A"], ["A", "X"], True, id="reordered"),
+            pytest.param(["X", "Y"], ["Y"], True, id="one-bad-gone"),
+            pytest.param(["X"], ["Y"], False, id="another-bad-one"),
+            pytest.param(["A"], ["A", "X"], False, id="a-bad-one-added"),
+        ],
+    )
+    def test_bad_elements_of_a_list_may_stay_but_not_come(
+        self, old: list[str], new: list[str], allowed: bool
+    ) -> None:
+        snapshot = compile_ok(
+            make_gvk_policy(make_rule("capabilitiesAdd", "allContainers", {"options": ["A"]}))
+        )
+
+        def pod(add: list[str]) -> dict[str, Any]:
+            context = {"capabilities": {"add": add}}
+            return make_pod(containers=[make_container(securityContext=context)])
+
+        assert submit(snapshot, pod(new), old=pod(old)).allowed is allowed
+
+    def test_fewer_blocked_volumes_are_less_bad(self) -> None:
+        snapshot = compile_ok(
+            make_gvk_policy(make_rule("hostPathVolumes", "podSpec", {"blocked": True}))
+        )
+        volumes = [{"name": name, "hostPath": {"path": "/"}} for name in "ab"]
+
+        assert submit(
+            snapshot, make_pod(volumes=volumes[:1]), old=make_pod(volumes=volumes)
+        ).allowed
+        assert not submit(
+            snapshot, make_pod(volumes=volumes), old=make_pod(volumes=volumes[:1])
+        ).allowed
 
     def test_containers_go_together_by_name(self) -> None:
         """A side car in front is new and judged; the old one has only moved."""
@@ -765,3 +824,43 @@ def test_a_place_inside_a_value_that_was_set_is_judged_as_it_then_is() -> None:
 
     assert answer.allowed
     assert answer.at("/spec/box") == {"size": 2}
+
+
+TOKEN = {"name": "kube-api-access-x7k2p", "projected": {"sources": []}}
+
+
+@pytest.mark.parametrize("rule", ["set", "default"])
+def test_what_kubernetes_put_into_a_list_stays_in_it(rule: str) -> None:
+    """Without its token volume the mount of a stored Pod would lead nowhere."""
+    mine = {"name": "scratch", "emptyDir": {}}
+    snapshot = compile_ok(make_gvk_policy(make_rule("volumes", "podSpec", {rule: [mine]})))
+
+    answer = submit(snapshot, make_pod(volumes=[TOKEN]))
+
+    assert answer.at("/spec/volumes") == [TOKEN, mine]
+
+
+def test_a_request_that_is_a_copy_of_the_limit_is_not_blocked() -> None:
+    """The API server copies limits of Pods to requests before it asks us."""
+    snapshot = compile_ok(
+        make_gvk_policy(make_rule("resourceRequests", "allContainers", {"blocked": {"key": "cpu"}}))
+    )
+
+    def pod(request: str) -> dict[str, Any]:
+        resources = {"limits": {"cpu": "1"}, "requests": {"cpu": request}}
+        return make_pod(containers=[make_container(resources=resources)])
+
+    assert submit(snapshot, pod("1")).allowed
+    assert not submit(snapshot, pod("500m")).allowed
+
+
+def test_a_default_of_privileged_does_not_contradict_a_submitted_escalation() -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(make_rule("privileged", "allContainers", {"default": True}))
+    )
+    container = make_container(securityContext={"allowPrivilegeEscalation": False})
+
+    answer = submit(snapshot, make_pod(containers=[container]))
+
+    assert answer.patch == []
+    assert len(answer.decision.not_applied) == 1

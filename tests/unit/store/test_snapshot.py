@@ -122,7 +122,7 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
         ),
         pytest.param(
             rule("annotations", "metadata", set={"key": "a//b", "value": "x"}),
-            "set.key: 'a//b' is no name of an annotation",
+            "set.value: the key 'a//b' is no name of an annotation",
             id="annotation-key",
         ),
         pytest.param(rule("runAsUser", default="1.5"), "must be a whole number", id="integer"),
@@ -170,6 +170,34 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
         ),
         pytest.param(
             make_workload_policy(mode="Warn"), "spec.mode: Warn is not available yet", id="mode"
+        ),
+        pytest.param(
+            rule("env", default=[{"name": "X", "value": 8}]),
+            "default[0].value: must be text, got number; put it in quotes",
+            id="env-value-of-yaml",
+        ),
+        pytest.param(
+            make_workload_policy(rules={"backoffLimit": {"max": 8, "Max": 4}}),
+            "spec.rules.backoffLimit.Max: the same rule stands at max",
+            id="one-rule-twice",
+        ),
+        pytest.param(
+            make_workload_policy(defaults={"Image": "a", "image": "b"}),
+            "spec.defaults.image: the same field stands at spec.defaults.Image",
+            id="one-field-twice",
+        ),
+        pytest.param(
+            make_workload_policy(defaults={"compute": {"cpuCoreRequest": "9007199254740993.5"}}),
+            "more digits than a number of an object can hold",
+            id="a-number-that-no-float-is",
+        ),
+        pytest.param(
+            make_workload_policy(defaults={"backoffLimit": 10**30}), "at most 64 bits", id="wide"
+        ),
+        pytest.param(
+            {**rule(), "apiVersion": "policy.gatewrite.io/v1alpha1"},
+            "is not ours: that is policy.gatewright.io",
+            id="misspelt-group",
         ),
         pytest.param(make_mapping(a={"query": ".spec"}), "fieldGroups: is needed", id="no-groups"),
         pytest.param(
@@ -376,6 +404,88 @@ def test_a_registered_kind_works_like_a_built_in_one() -> None:
             },
         }
     ]
+
+
+def test_key_words_of_rules_are_read_in_any_case() -> None:
+    policy = make_gvk_policy()
+    policy["spec"]["Rules"] = [
+        {
+            "Field": "resourceLimits",
+            "SpecSelector": "allContainers",
+            "Enforcements": [{"Max": {"Key": "cpu", "Value": 4}}],
+        }
+    ]
+    del policy["spec"]["rules"]
+    container = make_container(resources={"limits": {"cpu": 5}})
+
+    assert not submit(make_snapshot(policy), make_pod(containers=[container])).allowed
+
+
+def test_of_several_types_those_with_a_mapping_are_in_force() -> None:
+    missing = {"group": "acme.io", "version": "v1", "kind": "AcmeJob"}
+    policy = make_workload_policy(
+        rules={"image": {"required": True}}, workload_type=["training", missing]
+    )
+
+    snapshot = make_snapshot(policy)
+
+    assert [str(problem) for problem in snapshot.problems if problem.warning] != []
+    assert not submit(snapshot, make_training()).allowed
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(rule("resourceLimits", max={"key": "cpu", "value": 10**20}), id="wide-bound"),
+        pytest.param(make_workload_policy(rules={"image": {"x": [{}] * 3}}), id="shape"),
+    ],
+)
+def test_an_odd_document_does_not_keep_the_others_from_force(document: Any) -> None:
+    nested: Any = {}
+    for _ in range(450):
+        nested = {"a": nested}
+    deep = {**make_gvk_policy(name="deep"), "spec": nested}
+    document = {**document, "metadata": {"name": "odd"}}
+
+    snapshot = make_snapshot(document, deep, GOOD)
+
+    assert not submit(snapshot, WEAK).allowed
+
+
+def test_untyped_values_of_different_types_are_named_not_compared() -> None:
+    group = make_group(x={})
+    mapping = make_mapping(s={"query": ".spec", "fieldGroups": ["acmeJobSpec"]})
+    policy = make_gvk_policy(
+        make_rule("x", "s", {"default": "abc"}, {"max": 5}),
+        kind={"group": "acme.io", "version": "v1", "kind": "AcmeJob"},
+    )
+
+    (problem,) = make_snapshot(group, mapping, policy).problems
+
+    assert "the values are of different types" in problem.problem
+
+
+def test_a_broken_document_does_not_displace_a_good_one_of_its_file() -> None:
+    """Its last good version stands in only where nobody else supplies it."""
+    first = make_snapshot(GOOD)
+    broken = {**make_gvk_policy(name=""), "metadata": {}}
+
+    second = make_snapshot(broken, GOOD, previous=first)
+
+    assert [problem.path for problem in second.problems] == ["metadata.name"]
+
+
+def test_a_named_project_has_the_department_of_its_queue() -> None:
+    queue = {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": "vision"},
+        "spec": {"parentQueue": "research"},
+    }
+
+    branch = make_snapshot(queue).branch("default", project="vision")
+
+    assert branch == Branch("", "research", "vision")
 
 
 GOOD = make_gvk_policy(make_rule("image", "allContainers", {"pattern": ["ghcr.io/*"]}))

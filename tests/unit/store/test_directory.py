@@ -1,0 +1,117 @@
+"""A directory of files as the store: whatever it holds, the rest of it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.builders import make_container, make_gvk_policy, make_pod, make_rule, submit
+from webhook.errors import EvaluationError, WebhookError
+from webhook.model.manifests import dump_yaml
+from webhook.model.settings import EngineSettings
+from webhook.store.directory import DirectoryStore, find_files, read_sources
+from webhook.store.snapshot import Current
+
+GOOD = make_gvk_policy(make_rule("image", "allContainers", {"pattern": ["ghcr.io/*"]}))
+WEAK = make_pod(containers=[make_container(image="docker.io/x")])
+NEEDS_JQ = {
+    "apiVersion": "policy.gatewright.io/v1alpha1",
+    "kind": "SpecMapping",
+    "metadata": {"name": "acme"},
+    "spec": {
+        "workloadType": {"group": "acme.io", "version": "v1", "kind": "AcmeJob"},
+        "specSelectors": {"s": {"query": ".spec | first(.a[])", "fieldGroups": ["metadata"]}},
+    },
+}
+
+
+def make_store(
+    directory: Path, check_query: Callable[[str, str], None] | None = None
+) -> DirectoryStore:
+    return DirectoryStore(
+        directory,
+        Current(),
+        settings=EngineSettings(),
+        check_query=check_query,
+        poll_period_s=0.01,
+    )
+
+
+def test_links_are_followed_each_directory_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(dump_yaml([GOOD]))
+    (tmp_path / "again").symlink_to(tmp_path)
+    (tmp_path / ".hidden.yaml").write_text("a: [")
+
+    assert [path.name for path in find_files(tmp_path)] == ["a.yaml"]
+
+
+def test_a_link_to_nowhere_is_the_problem_of_one_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(dump_yaml([GOOD]))
+    (tmp_path / "b.yaml").symlink_to(tmp_path / "none")
+
+    snapshot = make_store(tmp_path).load()
+
+    (problem,) = snapshot.problems
+    assert problem.document == "b.yaml"
+    assert not submit(snapshot, WEAK).allowed
+
+
+def test_files_are_named_by_the_path_that_was_given(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.yaml").write_text(dump_yaml([GOOD]))
+
+    assert [file.name for file in read_sources(tmp_path)] == [str(tmp_path / "sub" / "a.yaml")]
+    assert [file.name for file in read_sources(tmp_path, relative=True)] == ["sub/a.yaml"]
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(WebhookError, match="No such file"):
+        make_store(tmp_path / "none").load()
+
+
+async def test_what_could_not_be_checked_is_tried_again(tmp_path: Path) -> None:
+    """jq may be busy for a moment; the change must not be lost until the next edit."""
+    (tmp_path / "a.yaml").write_text(dump_yaml([NEEDS_JQ]))
+    asked: list[str] = []
+
+    def check(source: str, path: str) -> None:
+        asked.append(source)
+        if len(asked) == 1:
+            raise EvaluationError("jq was busy")
+
+    store = make_store(tmp_path, check)
+    first = store.load()
+    watching = asyncio.create_task(store.watch())
+    async with asyncio.timeout(5):
+        while len(asked) < 2 or store.current.snapshot.problems:  # noqa: ASYNC110  no event tells
+            await asyncio.sleep(0.01)
+    watching.cancel()
+
+    assert [problem.path for problem in first.problems] == ["spec.specSelectors.s.query"]
+    assert [document.name for document in store.current.snapshot.documents] == ["acme"]
+
+
+async def test_half_a_file_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    """A file counts when two looks find it the same."""
+    file = tmp_path / "a.yaml"
+    file.write_text(dump_yaml([GOOD]))
+    store = make_store(tmp_path)
+    store.load()
+
+    def names() -> list[str]:
+        return [document.name for document in store.current.snapshot.documents]
+
+    watching = asyncio.create_task(store.watch())
+    for size in range(1, 30):
+        file.write_text("# growing\n" * size)
+        await asyncio.sleep(0.005)
+    file.write_text(dump_yaml([{**GOOD, "metadata": {"name": "renamed"}}]))
+    async with asyncio.timeout(5):
+        while names() != ["renamed"]:  # noqa: ASYNC110  no event tells
+            await asyncio.sleep(0.01)
+    watching.cancel()
+
+    assert not submit(store.current.snapshot, WEAK).allowed
