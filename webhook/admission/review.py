@@ -16,6 +16,7 @@ from webhook.model.globs import Glob
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.scopes import Branch
+from webhook.model.values import same_value
 from webhook.policy.effective import Plan
 from webhook.policy.enforce import Enforcer
 from webhook.store.snapshot import Snapshot
@@ -25,7 +26,12 @@ _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _NODES_GROUP = "system:nodes"
 # KAI's own pods that hold a shared GPU or scale a node group; made by its service accounts.
 _KAI_NAMESPACES = frozenset({"kai-resource-reservation", "kai-scale-adjust"})
-_KAI_USERS = Glob.compile("system:serviceaccount:kai-*:*")
+_KAI_USERS = tuple(
+    [
+        Glob.compile(f"system:serviceaccount:{namespace}:*")
+        for namespace in ("kai-scheduler", "kai-resource-reservation", "kai-scale-adjust")
+    ]
+)
 
 # A controller owner of this kind stands for the workloads that its own owner may be.
 _OWNER_KINDS: Mapping[tuple[str, str], tuple[GroupVersionKind, ...]] = {
@@ -79,6 +85,8 @@ def _find_plan(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
         return Decision(allowed=True, reason=f"{request.operation} is not judged")
     if request.object is None:
         return Decision(allowed=True, reason="there is no object")
+    if request.operation is Operation.UPDATE and _only_bookkeeping(request):
+        return Decision(allowed=True, reason="nothing changed that a policy could govern")
     mapping = snapshot.mappings.get(request.kind)
     if request.sub_resource:
         reason = f"subresource {request.sub_resource} is not judged"
@@ -133,6 +141,32 @@ def _warning(item: NotApplied) -> str:
     return f"{item.field}: {item.rule} not applied, {item.reason} ({item.source})"
 
 
+# What the API server and controllers write about an object, not what the object is.
+_BOOKKEEPING = frozenset(
+    {"finalizers", "generation", "managedFields", "ownerReferences", "resourceVersion"}
+)
+
+
+def _only_bookkeeping(request: AdmissionRequest) -> bool:
+    """
+    Whether an update leaves alone all that a mapping could read.
+
+    Asked before jq is: a mapping that fails on an object must not keep its finalizers in place.
+    """
+    if request.object is None or request.old_object is None or request.sub_resource:
+        return False
+    new, old = _without_bookkeeping(request.object), _without_bookkeeping(request.old_object)
+    return same_value(new, old)
+
+
+def _without_bookkeeping(document: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in document.items() if key not in ("metadata", "status")}
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {key: part for key, part in metadata.items() if key not in _BOOKKEEPING}
+    return {**kept, "metadata": metadata}
+
+
 def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) -> str:
     """
     Why this object is not judged; ``""`` if it is.
@@ -150,7 +184,9 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
             and _MIRROR_ANNOTATION in annotations
         ):
             return "mirror pod of a node"
-        if request.namespace in _KAI_NAMESPACES and _KAI_USERS.match(request.user):
+        if request.namespace in _KAI_NAMESPACES and any(
+            user.match(request.user) for user in _KAI_USERS
+        ):
             return "pod of the KAI scheduler itself"
     owner = _controller(metadata)
     if owner is None or not _is_trusted(request.user, snapshot):

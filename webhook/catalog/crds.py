@@ -203,7 +203,13 @@ def _add_fields(properties: dict[str, Any], name: str, selector: str) -> None:
             node = node.setdefault(section, {**_SECTION, "properties": {}})["properties"]
         json_type = _JSON_TYPES.get(row["type"])
         shape = {"type": json_type, "nullable": True} if json_type else _FREE
-        node[leaf] = {"description": f"{row['description']}.", **shape}
+        node[leaf] = {"description": _describe(row), **shape}
+
+
+def _describe(row: Mapping[str, Any]) -> str:
+    """What `kubectl explain` shows."""
+    default = row.get("platformDefault")
+    return f"{row['description']}." + (f" Default: {default}." if default else "")
 
 
 def _crd(

@@ -142,6 +142,8 @@ def _compile_selector(
             if field_name not in fields and not problems:
                 hint = did_you_mean(field_name, fields)
                 problems.append(SpecError(f"{path}.{key}", f"no field {field_name!r} here{hint}"))
+    if not problems:
+        problems += _loose_relations(fields, path)
     creates: tuple[str, ...] | None = None
     dependency = selector.dependency
     if dependency is not None and dependency.path is not None:
@@ -163,6 +165,29 @@ def _compile_selector(
         server_copies=dict(selector.server_copies),
         literals=literals,
     )
+
+
+def _loose_relations(fields: Mapping[str, Field], path: str) -> list[SpecError]:
+    """Fields that are to be compared with one that is not there, or of another type."""
+    problems = []
+    for compared in fields.values():
+        for key, other in (
+            ("notBelow", compared.not_below),
+            ("notAbove", compared.not_above),
+            ("notWith", compared.not_with),
+            ("notWithout", compared.not_without),
+        ):
+            if other is None:
+                continue
+            what = f"{key} of field {compared.name!r}"
+            if other not in fields:
+                problem = f"{what}: no field {other!r} here{did_you_mean(other, fields)}"
+            elif fields[other].type is not compared.type or fields[other].is_map != compared.is_map:
+                problem = f"{what}: field {other!r} has another type"
+            else:
+                continue
+            problems.append(SpecError(f"{path}.fieldGroups", problem))
+    return problems
 
 
 def _hidden_if_secret(field: Field, literals: frozenset[str], kind: GroupVersionKind) -> Field:

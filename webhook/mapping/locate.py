@@ -147,37 +147,66 @@ def item_name(selector: CompiledSelector, document: dict[str, Any], path: Path) 
     return "/".join(parts)
 
 
-def match_old_path(old: Any, new: Any, path: Path) -> Path | None:
+class OldPaths:
     """
-    The path in *old* of what stands at *path* in *new*: items of lists go together by name, and
-    by position where they have none. None where *old* has no such item.
+    Where the places of an object stood before an update.
+
+    Items of lists go together by name, and by position where they have none. Each old item is
+    one item's past only: a second one of the same name is new.
     """
-    matched: list[str | int] = []
-    for token in path:
-        if isinstance(token, int):
-            if not isinstance(old, list) or not isinstance(new, list):
-                return None
-            index = _match_item(old, new[token] if token < len(new) else None, token)
-            if index is None:
-                return None
-            matched.append(index)
-            old, new = old[index], new[token]
+
+    def __init__(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        self._old = old
+        self._new = new
+        # The old index of each item, by the identity of the new list that holds it.
+        self._matched: dict[int, list[int | None]] = {}
+
+    def path(self, path: Path) -> Path | None:
+        """The old path of what stands at *path*; None where the old object has no such item."""
+        old: Any = self._old
+        new: Any = self._new
+        matched: list[str | int] = []
+        for token in path:
+            if isinstance(token, int):
+                if not isinstance(old, list) or not isinstance(new, list) or token >= len(new):
+                    return None
+                index = self._indexes(old, new)[token]
+                if index is None:
+                    return None
+                matched.append(index)
+                old, new = old[index], new[token]
+            else:
+                matched.append(token)
+                old = old.get(token) if isinstance(old, dict) else None
+                new = new.get(token) if isinstance(new, dict) else None
+        return tuple(matched)
+
+    def _indexes(self, old: list[Any], new: list[Any]) -> list[int | None]:
+        indexes = self._matched.get(id(new))
+        if indexes is None:
+            indexes = self._matched[id(new)] = _match_items(old, new)
+        return indexes
+
+
+def _match_items(old: list[Any], new: list[Any]) -> list[int | None]:
+    """For each item of *new*, its index in *old*."""
+    by_name: dict[str, list[int]] = {}
+    for index in range(len(old) - 1, -1, -1):
+        name = _name_of(old[index])
+        if name is not None:
+            by_name.setdefault(name, []).append(index)
+    indexes: list[int | None] = []
+    for position, item in enumerate(new):
+        name = _name_of(item)
+        if name is None:
+            unnamed = position < len(old) and _name_of(old[position]) is None
+            indexes.append(position if unnamed else None)
         else:
-            matched.append(token)
-            old = old.get(token) if isinstance(old, dict) else None
-            new = new.get(token) if isinstance(new, dict) else None
-    return tuple(matched)
+            left = by_name.get(name)
+            indexes.append(left.pop() if left else None)
+    return indexes
 
 
-def _match_item(old: list[Any], item: Any, position: int) -> int | None:
+def _name_of(item: Any) -> str | None:
     name = item.get("name") if isinstance(item, dict) else None
-    if isinstance(name, str):
-        # Most items did not move, and a search for each would be quadratic.
-        beside = old[position] if position < len(old) else None
-        if isinstance(beside, dict) and beside.get("name") == name:
-            return position
-        for index, candidate in enumerate(old):
-            if isinstance(candidate, dict) and candidate.get("name") == name:
-                return index
-        return None
-    return position if position < len(old) else None
+    return name if isinstance(name, str) else None

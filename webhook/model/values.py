@@ -180,12 +180,23 @@ def same_value(left: Any, right: Any) -> bool:
     """
     Whether two JSON values are the same, types included.
 
-    Python finds `1 == True`; an object in which one became the other has changed.
+    Python finds `1 == True`; an object in which one became the other has changed. Not recursive:
+    how deep values nest is up to whoever sends them.
     """
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same_value(left[k], right[k]) for k in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same_value, left, right))
-    return bool(left == right)
+    pairs = [(left, right)]
+    while pairs:
+        one, other = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            if one.keys() != other.keys():
+                return False
+            pairs += [(part, other[key]) for key, part in one.items()]
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            pairs += zip(one, other, strict=True)
+        elif isinstance(one, bool) or isinstance(other, bool):
+            if one is not other:
+                return False
+        elif one != other:
+            return False
+    return True

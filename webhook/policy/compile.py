@@ -263,6 +263,9 @@ class _Compiler:
                     return False
         if field.format is None or key is None:
             return True
+        if not isinstance(enforcement.value, str):
+            self._problem(path, f"must be text, got {json_type(enforcement.value)}")
+            return False
         kind = "a label" if field.format == "label" else "an annotation"
         if not is_label_key(key):
             self._problem(path, f"the key {key!r} is no name of {kind}")
@@ -417,10 +420,9 @@ class _NativeFields:
 
     def _add(self, name: str, home: _Home) -> None:
         self._homes.setdefault(name, []).append(home)
-        parts = name.split(".")
-        for depth in range(1, len(parts) + 1):
-            prefix = ".".join(parts[:depth])
-            self._canonical.setdefault(prefix.lower(), prefix)
+        while name and name.lower() not in self._canonical:
+            self._canonical[name.lower()] = name
+            name = name.rpartition(".")[0]
 
     def canonical(self, path: str) -> str | None:
         """The name of the field or section that *path* means."""
@@ -434,8 +436,9 @@ class _NativeFields:
         """The end of a message that *key* is unknown in the section *prefix*."""
         role, _, rest = f"{prefix}{key}".partition(".")
         role = role.lower()
-        if role in _ROLES and not rest and self._roles:
-            return f"; the roles are {', '.join(self._roles)}"
+        if role in _ROLES and not rest:
+            roles = ", ".join(self._roles)
+            return f"; its roles are {roles}" if roles else "; it has no roles"
         elsewhere = self.homes(self.canonical(rest) or "") if role in _ROLES else ()
         if elsewhere:
             return f'; did you mean "{elsewhere[0].name}"?'
@@ -462,6 +465,13 @@ def _flat_rules_of(field: Field) -> tuple[Rule, ...]:
     if field.type is None:
         return (*common, *_TEXT, *_BOUNDS, Rule.STEP)
     return (*common, *_FLAT_RULES[field.type])
+
+
+def _nearest_float(amount: Fraction) -> float | None:
+    try:
+        return float(amount)
+    except OverflowError:
+        return None
 
 
 def _has_wide_integer(value: Any) -> bool:
@@ -594,9 +604,10 @@ def _canonical_value(
         case FieldType.NUMBER if isinstance(value, str):
             if meaning.denominator == 1:
                 return meaning.numerator
-            if float(meaning) != meaning and Fraction(repr(float(meaning))) != meaning:
+            number = _nearest_float(meaning)
+            if number is None or Fraction(repr(number)) != meaning:
                 raise SpecError(path, "has more digits than a number of an object can hold")
-            return float(meaning)
+            return number
         case FieldType.NAMES_ARRAY if written:
             return [{"name": name} for name in meaning]
         case _:

@@ -14,7 +14,7 @@ from typing import Any
 
 from webhook.mapping.compiled import CompiledSelector, ItemPattern
 from webhook.mapping.fields import Field, RefMismatchError, read_ref
-from webhook.mapping.locate import JqPlaces, Locator, Places, item_name, match_old_path
+from webhook.mapping.locate import JqPlaces, Locator, OldPaths, Places, item_name
 from webhook.model.decision import NOT_SHOWN, Change, NotApplied, Rule, Source, Violation
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import FieldType, ValueTypeError, json_type, read_value, same_value
@@ -49,6 +49,7 @@ class _Site:
     path: Path
     old_path: Path | None
     node: Any = None
+    generation: int = 0
 
 
 class Enforcer:
@@ -72,11 +73,15 @@ class Enforcer:
         self._old = old
         self._sites: list[_Site] = []
         self._mismatched: list[tuple[SelectorPlan, Places]] = []
+        # Counts writes that may have replaced nodes; a node of an older one is looked up anew.
+        self._generation = 0
+        # Before anything is written: afterwards a container may bear another name.
+        self._old_paths = None if old is None else OldPaths(old, document)
         locator = Locator(plan.mapping, document, jq_places or {})
         for part in plan.selectors:
             places = locator.places(part.selector)
             for path in places.paths:
-                old_path = None if old is None else match_old_path(old, document, path)
+                old_path = self._old_paths.path(path) if self._old_paths is not None else None
                 self._sites.append(_Site(part, path, old_path))
             if places.mismatches:
                 self._mismatched.append((part, places))
@@ -97,8 +102,9 @@ class Enforcer:
         return found
 
     def _node(self, site: _Site) -> Any:
-        if site.node is None:
+        if site.node is None or site.generation != self._generation:
             site.node = lookup(self._document, site.path)
+            site.generation = self._generation
         return site.node
 
     # -- mutation ---------------------------------------------------------------------------
@@ -130,6 +136,8 @@ class Enforcer:
         except RefMismatchError:
             return
         theirs = _own_items(current, plan)
+        if site.path + plan.ref in self._set_by:
+            return  # A set decides here, be it that nothing stands here.
         is_absent = current is None or (bool(theirs) and len(theirs) == len(current))
         if not is_absent or self._is_untouched(site, plan, current):
             return
@@ -172,8 +180,7 @@ class Enforcer:
                 self.editor.remove((*beside, name))
         if isinstance(enforcement.value, (dict, list)):
             # Another place may lie inside what was written.
-            for other in self._sites:
-                other.node = None
+            self._generation += 1
 
     def _is_untouched(self, site: _Site, plan: FieldPlan, current: Any) -> bool:
         """Whether this is an update, and the field has the value that it had before it."""
@@ -230,12 +237,18 @@ class Enforcer:
         self.findings.violations.sort(key=lambda item: (item.field, item.rule, _order(item.path)))
 
     def _judge_mismatches(self, part: SelectorPlan, places: Places) -> None:
-        plan = part.fields[0]
-        source = (*plan.judges, *plan.sets, *plan.defaults)[0].source
+        enforced = [
+            (plan, enforcement)
+            for plan in part.fields
+            for enforcement in (*plan.judges, *plan.sets, *plan.defaults)
+        ]
+        if not enforced:
+            return  # All that the policies say here never acts.
+        plan, source = enforced[0][0], enforced[0][1].source
         for mismatch in places.mismatches:
             found = lookup(self._document, mismatch.path)
-            if self._old is not None:
-                old_path = match_old_path(self._old, self._document, mismatch.path)
+            if self._old_paths is not None:
+                old_path = self._old_paths.path(mismatch.path)
                 if old_path is not None and same_value(lookup(self._old, old_path), found):
                     continue
             self._violation(

@@ -54,7 +54,8 @@ def _find_below(directory: Path, visited: set[Path]) -> Iterator[Path]:
             continue
         if entry.is_dir():
             yield from _find_below(entry, visited)
-        elif entry.suffix.lower() in _SUFFIXES:
+        elif entry.suffix.lower() in _SUFFIXES and (entry.is_file() or entry.is_symlink()):
+            # No pipes or sockets: reading one may never end.
             yield entry
 
 

@@ -88,6 +88,8 @@ class Snapshot:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     queues: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[DocumentProblem, ...] = ()
+    # Queries that jq refused, and why: they are not tried again.
+    refused_queries: Mapping[str, str] = field(default_factory=dict)
     # Something could not be checked for a reason that may pass; compile again soon.
     is_provisional: bool = False
 
@@ -177,6 +179,8 @@ class _Builder:
         self._bare = bare
         self._last_good = {document.key: document for document in _documents_of(previous)}
         self._checked = _checked_queries(previous)
+        self._refused = dict(previous.refused_queries) if previous is not None else {}
+        self._seen_queries: set[str] = set()
         self._problems: list[DocumentProblem] = []
         self._documents: dict[tuple[str, str], Document] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -290,6 +294,9 @@ class _Builder:
             policies=PolicySet(mappings, policies),
             namespaces=self._namespaces,
             queues=self._queues,
+            refused_queries={
+                source: why for source, why in self._refused.items() if source in self._seen_queries
+            },
             is_provisional=self._transient,
             problems=tuple(sorted(self._problems, key=lambda item: (item.document, item.path))),
         )
@@ -357,17 +364,22 @@ class _Builder:
         problems: list[SpecError] = []
         for name, selector in mapping.selectors.items():
             source = selector.query.source
+            self._seen_queries.add(source)
             if selector.query.plain is not None or source in self._checked:
                 continue
-            if self._check_query is not None:
+            path = f"spec.specSelectors.{name}.query"
+            if source in self._refused:
+                problems.append(SpecError(path, self._refused[source]))
+            elif self._check_query is not None:
                 try:
-                    self._check_query(source, f"spec.specSelectors.{name}.query")
+                    self._check_query(source, path)
                 except SpecError as error:
+                    self._refused[source] = error.problem
                     problems.append(error)
                 except EvaluationError as error:
                     # Not the expression's fault: jq was busy, or could not be started.
                     self._transient = True
-                    problems.append(SpecError(f"spec.specSelectors.{name}.query", str(error)))
+                    problems.append(SpecError(path, str(error)))
         if problems:
             raise ExceptionGroup("the mapping is wrong", problems)
 

@@ -18,7 +18,7 @@ from tests.builders import (
     make_training,
     submit,
 )
-from webhook.admission.review import review
+from webhook.admission.review import jq_sources, review
 from webhook.model.decision import Outcome
 from webhook.model.request import Operation, Phase
 from webhook.model.settings import EngineSettings
@@ -180,3 +180,25 @@ def test_the_offline_review_shows_the_whole_at_once() -> None:
 
     assert decision.changes
     assert decision.allowed
+
+
+BOOKKEEPING = [
+    {"finalizers": []},
+    {"managedFields": [{"manager": "x"}]},
+    {"ownerReferences": [{"kind": "x"}]},
+    {"resourceVersion": "2", "generation": 3},
+]
+
+
+@pytest.mark.parametrize("metadata", BOOKKEEPING, ids=lambda value: next(iter(value)))
+def test_bookkeeping_is_let_pass_before_jq_is_asked(metadata: dict[str, Any]) -> None:
+    """A mapping that fails on an object must not keep its finalizers in place."""
+    snapshot = make_snapshot(POD_RULE)
+    old = bad_pod(finalizers=["a"])
+    new = bad_pod(finalizers=["a"]) | {"status": {"phase": "Running"}}
+    new["metadata"] |= metadata
+
+    request = make_request(new, old=old)
+
+    assert jq_sources(request, snapshot) == ()
+    assert "nothing changed" in review(request, Phase.VALIDATE, snapshot).reason

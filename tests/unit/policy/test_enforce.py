@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 from typing import Any
 
 import pytest
@@ -685,6 +686,48 @@ class TestUpdate:
 
         assert answer.broken == [("/spec/template/spec/containers/0/image", "pattern")]
 
+    def test_a_second_container_of_an_old_name_is_new(self) -> None:
+        old, new = self.deployment(), self.deployment()
+        containers = new["spec"]["template"]["spec"]["containers"]
+        containers.append(copy.deepcopy(containers[0]))
+
+        answer = submit(self.snapshot, new, old=old)
+
+        assert [path for path, _ in answer.broken] == [
+            "/spec/template/spec/containers/1/image",
+            "/spec/template/spec/containers/1/resources/limits/nvidia.com~1gpu",
+        ]
+
+    def test_matching_many_renamed_containers_takes_linear_time(self) -> None:
+        """10,000 comparisons of 10,000 names would hold the server for half a minute."""
+
+        def deployment(prefix: str) -> dict[str, Any]:
+            document = self.deployment()
+            document["spec"]["template"]["spec"]["containers"] = [
+                {"name": f"{prefix}{index}", "image": "ghcr.io/x"} for index in range(4000)
+            ]
+            return document
+
+        before = time.process_time()
+        answer = submit(self.snapshot, deployment("b"), old=deployment("a"))
+
+        assert answer.allowed
+        assert time.process_time() - before < 5
+
+    def test_deep_values_are_compared_and_are_of_the_wrong_type(self) -> None:
+        def deployment(leaf: int) -> dict[str, Any]:
+            deep: Any = leaf
+            for _ in range(400):
+                deep = {"a": deep}
+            document = self.deployment()
+            resources = document["spec"]["template"]["spec"]["containers"][0]["resources"]
+            resources["limits"]["nvidia.com/gpu"] = deep
+            return document
+
+        assert submit(self.snapshot, deployment(1), old=deployment(1)).allowed
+        changed = submit(self.snapshot, deployment(2), old=deployment(1))
+        assert [rule for _, rule in changed.broken] == ["type"]
+
     def test_a_default_is_written_only_where_the_value_changed(self) -> None:
         old, new = self.deployment(), self.deployment()
         old["metadata"]["labels"] = {"team": "b"}
@@ -864,3 +907,34 @@ def test_a_default_of_privileged_does_not_contradict_a_submitted_escalation() ->
 
     assert answer.patch == []
     assert len(answer.decision.not_applied) == 1
+
+
+def test_a_rule_that_never_acts_is_no_trouble_where_types_are_wrong() -> None:
+    """The API server fills the pull policy, so the only enforcement here is none."""
+    snapshot = make_snapshot(
+        make_gvk_policy(
+            make_rule("imagePullPolicy", "allContainers", {"default": "Always"}), kind=DEPLOYMENT
+        )
+    )
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {},
+        "spec": {"template": {"spec": {"containers": "abc"}}},
+    }
+
+    assert submit(snapshot, document).allowed
+
+
+def test_a_default_does_not_fill_what_a_set_keeps_empty() -> None:
+    snapshot = make_snapshot(
+        make_gvk_policy(
+            make_rule("capabilitiesAdd", "allContainers", {"set": []}),
+            make_rule("capabilitiesAdd", "mainContainer", {"default": ["A"]}),
+        )
+    )
+
+    answer = submit(snapshot, make_pod())
+
+    assert answer.allowed
+    assert answer.patch == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def test_a_link_to_nowhere_is_the_problem_of_one_file(tmp_path: Path) -> None:
     (problem,) = snapshot.problems
     assert problem.document == "b.yaml"
     assert not submit(snapshot, WEAK).allowed
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    """Reading it would wait for somebody to write, for ever."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+
+    assert list(find_files(tmp_path)) == []
 
 
 def test_files_are_named_by_the_path_that_was_given(tmp_path: Path) -> None:

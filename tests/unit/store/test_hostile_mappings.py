@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.builders import POLICY_API, make_container, make_gvk_policy, make_pod, make_rule, submit
+from webhook.errors import SpecError
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.manifests import Manifest
 from webhook.model.settings import EngineSettings
@@ -80,3 +81,20 @@ def test_a_hostile_query_is_refused_by_name_and_the_rest_holds(
 )
 def test_a_sound_query_is_taken(worker: JqWorker, query: str) -> None:
     assert build(worker, make_mapping(query)).problems == ()
+
+
+def test_a_refused_query_is_not_tried_again() -> None:
+    """Else each edit of another file would wait for it anew."""
+    asked = []
+
+    def check(source: str, path: str) -> None:
+        asked.append(source)
+        raise SpecError(path, "no")
+
+    files = [SourceFile("m.yaml", (Manifest("m.yaml", 0, 1, make_mapping("first(.a[])")),))]
+    first = build_snapshot(files, EngineSettings(), check_query=check)
+    second = build_snapshot(files, EngineSettings(), check_query=check, previous=first)
+
+    assert len(asked) == 1
+    assert first.problems == second.problems
+    assert build_snapshot([], EngineSettings(), previous=second).refused_queries == {}

@@ -452,6 +452,45 @@ def test_an_odd_document_does_not_keep_the_others_from_force(document: Any) -> N
     assert not submit(snapshot, WEAK).allowed
 
 
+@pytest.mark.parametrize(
+    ("group", "rule_", "wanted"),
+    [
+        pytest.param(
+            {"x": {"notBelow": "nope"}},
+            make_rule("x", "s", {"max": 1}),
+            "notBelow of field 'x': no field 'nope' here",
+            id="relation-to-nothing",
+        ),
+        pytest.param(
+            {"x": {"type": "integer", "notBelow": "y"}, "y": {"type": "string"}},
+            make_rule("x", "s", {"max": 1}),
+            "field 'y' has another type",
+            id="relation-to-another-type",
+        ),
+        pytest.param(
+            {"x": {"formatter": "KeyValueMap", "type": "integer", "format": "label"}},
+            make_rule("x", "s", {"default": {"key": "a", "value": 5}}),
+            "must be text, got number",
+            id="label-that-is-a-number",
+        ),
+        pytest.param(
+            {"x": {"type": "number"}},
+            make_rule("x", "s", {"default": "1" * 350 + ".5"}),
+            "more digits than a number of an object can hold",
+            id="number-beyond-floats",
+        ),
+    ],
+)
+def test_a_registered_field_that_cannot_work_is_named(group: Any, rule_: Any, wanted: str) -> None:
+    snapshot = make_snapshot(
+        make_group(**group),
+        make_mapping(s={"query": ".spec", "fieldGroups": ["acmeJobSpec"]}),
+        make_gvk_policy(rule_, kind={"group": "acme.io", "version": "v1", "kind": "AcmeJob"}),
+    )
+
+    assert wanted in snapshot.problems[0].problem
+
+
 def test_untyped_values_of_different_types_are_named_not_compared() -> None:
     group = make_group(x={})
     mapping = make_mapping(s={"query": ".spec", "fieldGroups": ["acmeJobSpec"]})
