@@ -16,14 +16,19 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 p
 .PHONY: demo test check serve playground format constraints clean bench
 
 $(STAMP): pyproject.toml .ci/constraints.txt
-	@test -n "$(PYTHON)" || { echo "gatewright needs Python 3.11 or newer on PATH" >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gatewright needs Python 3.11 or newer$(if $(PYTHON),; $(PYTHON) is older or missing, on PATH)" >&2; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON) (about 20 s the first time)" >&2
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@sed -n '/^uv==/,/[^\\]$$/p' .ci/constraints.txt > $(VENV)/uv.txt
 	@$(BIN)/python -m pip --disable-pip-version-check -q install --require-hashes -r $(VENV)/uv.txt
-	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r .ci/constraints.txt
-	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@# uv is faster; pip knows more about where this machine gets its packages from.
+	@$(BIN)/uv pip install -q --system-certs --python $(BIN)/python --require-hashes \
+		-r .ci/constraints.txt 2>$(VENV)/uv.log || \
+		{ echo "uv could not install (see $(VENV)/uv.log); trying pip, about a minute" >&2; \
+		$(BIN)/python -m pip --disable-pip-version-check -q install --require-hashes -r .ci/constraints.txt; }
+	@$(BIN)/python -m pip --disable-pip-version-check -q install --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
 demo: $(STAMP)

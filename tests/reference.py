@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.builders import make_snapshot, make_training, make_workload_policy, submit
+from tests.builders import make_training, submit
+from tests.unit.catalog.policies import builtin, is_later, problems_of, tree
 from webhook.catalog import (
     builtin_documents,
     native_places,
@@ -22,11 +23,8 @@ from webhook.catalog import (
     native_rows_of,
     native_spellings,
 )
-from webhook.errors import SpecError
-from webhook.model.documents import parse_document
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.values import FieldType
-from webhook.policy.compile import compile_policy
 
 DIRECTORY = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -117,26 +115,11 @@ ITEM_RULES = {
 # --- what the compiler says ---
 
 
-def problems_of(workload_type: str, **spec: Any) -> list[str]:
-    document = parse_document(make_workload_policy(workload_type=workload_type, **spec), "")
-    try:
-        compile_policy(document, make_snapshot().mappings)
-    except ExceptionGroup as group:
-        return [error.problem for error in group.exceptions if isinstance(error, SpecError)]
-    return []
-
-
-def tree(path: str, value: Any) -> dict[str, Any]:
-    for part in reversed(path.split(".")):
-        value = {part: value}
-    return dict(value)
-
-
 @cache
 def rules_of(value_type: FieldType) -> tuple[str, ...]:
     """The rules that fields of a type take: `set` is none of them, and lint lists those."""
     path, row = next((p, row) for p, row in native_rows().items() if row["type"] == value_type)
-    (problem,) = problems_of(next(iter(row["workloads"])), rules=tree(path, {"set": 1}))
+    ((_, problem),) = problems_of(next(iter(row["workloads"])), rules=tree(path, {"set": 1}))
     match = re.search(r"has no rule set; it has (.+)$", problem)
     if match is None:
         raise AssertionError(f"lint lists no rules: {problem}")
@@ -154,13 +137,13 @@ def rules_items() -> bool:
 def imposes_assets() -> bool:
     """Whether a policy can impose a DataSource."""
     problems = problems_of("training", imposedAssets=["datasets"])
-    return not any(problem.endswith("not available yet") for problem in problems)
+    return not any(is_later(problem) for _, problem in problems)
 
 
 @cache
 def judges_values() -> bool:
     """Whether a value that a row does not allow is refused without a rule."""
-    return not submit(make_snapshot(), make_training(imagePullPolicy="Sometimes")).allowed
+    return not submit(builtin(), make_training(imagePullPolicy="Sometimes")).allowed
 
 
 # --- parts of a page ---
@@ -295,7 +278,9 @@ def places(workload_type: str) -> Iterator[str]:
 ROLE_TEXTS = {
     "distributed": (
         "No default makes a `masterSpec`: without one the training has no master, or, with"
-        " `masterSpecSameAsWorker`, one that `spec` describes."
+        " `masterSpecSameAsWorker`, one that `spec` describes. Rules behind `master.` judge"
+        " `masterSpec` only: what holds for such a master too belongs behind `worker.`, or stands"
+        " alone."
     ),
     "distributedInference": (
         "A default may begin `leader`, which there always is. None makes a `worker`: with"

@@ -262,8 +262,8 @@ OPTIONS = (
         _whole(1024, 2**30),
         "BYTES",
         "largest request body that is read",
-        # Twice the 3 MB that an API server accepts (object and oldObject), with room to spare.
-        str(16 * 2**20),
+        # Twice the 3 MB that an API server accepts (object and oldObject), with what is around.
+        str(8 * 2**20),
     ),
     Option(
         "jq.deadlineSeconds",

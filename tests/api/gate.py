@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import make_snapshot
 from tests.unit.admission.builders import make_review
 from webhook.api.app import build_app, build_ops_app
+from webhook.api.runner import GateRunner
 from webhook.api.services import Readiness, Services
 from webhook.mapping.evaluator import JqWorker
 from webhook.store.snapshot import Current
@@ -51,6 +52,13 @@ def make_widget(parts: Any) -> dict[str, Any]:
     }
 
 
+class GateServer(TestServer):
+    """Connections are handled as the command does it."""
+
+    async def _make_runner(self, **options: Any) -> GateRunner:
+        return GateRunner(self.app, **options)
+
+
 class Gate:
     """Both listeners, on free ports. Use as `async with`."""
 
@@ -68,8 +76,8 @@ class Gate:
             jq or JqWorker(),
             **options,
         )
-        self.client = TestClient(TestServer(build_app(self.services)))
-        self.ops = TestClient(TestServer(build_ops_app(self.services)))
+        self.client = TestClient(GateServer(build_app(self.services)))
+        self.ops = TestClient(GateServer(build_ops_app(self.services)))
 
     async def __aenter__(self) -> Gate:
         for client in (self.client, self.ops):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import re
 from typing import Any
 
 import orjson
@@ -161,16 +162,71 @@ async def test_a_caller_who_hangs_up_leaves_no_trace_but_a_count(log: io.StringI
     assert '"error"' not in log.getvalue()
 
 
-async def test_text_that_is_no_http_is_refused_and_the_server_goes_on() -> None:
+CANARY = b"hunter2-canary"
+HEAD = b"POST /mutate HTTP/1.1\r\nHost: gate\r\nContent-Type: application/json\r\n"
+
+# What no handler ever sees, or not to its end.
+UNREADABLE = {
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "not-chunked": HEAD + b'Transfer-Encoding: chunked\r\n\r\n{"token": "' + CANARY + b'"}\r\n\r\n',
+    "chunk-too-long": HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\n" + CANARY + b"\r\n\r\n",
+    "bare-lines": HEAD.replace(b"\r\n", b"\n") + b"Content-Length: 20\n\n" + CANARY,
+    "bad-header": HEAD + b"X: a\x00" + CANARY + b"\r\n\r\n",
+    "no-length": HEAD + b"Content-Length: " + CANARY + b"\r\n\r\n",
+    "two-lengths": HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n" + CANARY,
+    "long-header": HEAD + b"X: " + CANARY * 1000 + b"\r\n\r\n",
+    "long-line": b"POST /" + CANARY * 1000 + b" HTTP/1.1\r\n\r\n",
+    "method": b"P\xffST " + CANARY + b" HTTP/1.1\r\n\r\n",
+    "version": b"POST /mutate HTTP/" + CANARY + b"\r\n\r\n",
+    "expectation": HEAD
+    + b"Connection: close\r\nContent-Length: 0\r\nExpect: "
+    + CANARY
+    + b"\r\n\r\n",
+    "type-then-not-chunked": HEAD.replace(b"json", b"yaml")
+    + b"Transfer-Encoding: chunked\r\n\r\n"
+    + CANARY
+    + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("is_ops", [False, True], ids=["admission", "ops"])
+@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
+async def test_what_is_no_http_is_refused_in_our_words_and_quoted_nowhere(
+    sent: bytes, is_ops: bool, log: io.StringIO
+) -> None:
+    async with Gate(POLICY) as gate:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", gate.ops.port if is_ops else gate.client.port
+        )
+        writer.write(sent)
+        told = await asyncio.wait_for(reader.read(), timeout=15)
+        writer.close()
+        assert (await gate.post("/mutate", GOOD)).status == 200
+
+    # One answer or two: to what could be read of it, and to the rest.
+    answers = re.split(rb"HTTP/1\.[01] ", told)[1:]
+    assert answers
+    for answer in answers:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head[:4] in (b"400 ", b"404 ", b"415 ", b"417 "), head
+        assert b"\r\nServer: gatewright" in head
+        assert orjson.loads(body).keys() == {"code", "message"}
+    for word in (b"aiohttp", b"Python", b"Traceback", CANARY):
+        assert word not in told
+    assert CANARY.decode() not in log.getvalue()
+    assert '"error"' not in log.getvalue()
+
+
+async def test_what_is_no_http_is_counted_as_malformed() -> None:
     async with Gate(POLICY) as gate:
         reader, writer = await asyncio.open_connection("127.0.0.1", gate.client.port)
-        writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), timeout=5)
+        writer.write(UNREADABLE["bare-lines"])
+        await reader.read()
         writer.close()
+        series = await gate.series()
 
-        assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
-        assert b"Traceback" not in answer
-        assert (await gate.post("/mutate", GOOD)).status == 200
+    assert ("gatewright_requests_rejected_total", (("reason", "malformed"),)) in series
+    assert ("gatewright_http_requests_total", (("code", "400"), ("path", "other"))) in series
 
 
 async def test_rejections_are_counted_by_reason() -> None:

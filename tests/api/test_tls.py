@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientConnectorCertificateError, ClientResponse, ClientSession, TCPConnector
 from aiohttp.test_utils import TestServer
 
-from tests.api.gate import JSON, Gate
+from tests.api.gate import JSON, Gate, GateServer
 from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
 from webhook.api.app import build_app
@@ -47,7 +47,7 @@ async def call(server: TestServer, context: ssl.SSLContext, path: str = "/valida
 
 
 async def serve(gate: Gate, tls: ServerTls) -> TestServer:
-    server = TestServer(build_app(gate.services))
+    server = GateServer(build_app(gate.services))
     await server.start_server(ssl=tls.context, access_log=None)
     return server
 

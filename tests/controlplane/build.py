@@ -207,6 +207,9 @@ def _build_entry(
 
     started = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix=f"{entry.name}.building-", dir=entry.parent))
+    # Go leaves its own temporary directory behind when it is interrupted twice or killed.
+    scratch = Path(tempfile.mkdtemp(prefix=f"{entry.name}.building-", dir=entry.parent))
+    env = {**env, "GOTMPDIR": str(scratch)}
     try:
         # Lists the packages; its real use is that it fetches the modules, which is the
         # part that fails without a network.
@@ -222,8 +225,12 @@ def _build_entry(
             raise BuildError(f"go build ended well but made no {', '.join(missing)}")
         directory.chmod(0o755)  # mkdtemp makes it private
         directory.rename(entry)
+    except KeyboardInterrupt:
+        report("interrupted; what was half built is removed")
+        raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
     report(f"built in {format_duration(time.monotonic() - started)}: {entry}")
 
 

@@ -4,6 +4,7 @@ A playground: the control plane, Gatewright in front of it, and a shell to try i
 Nothing is installed and nothing is left behind, except the binaries in the cache.
 """
 
+import json
 import os
 import re
 import shlex
@@ -39,6 +40,8 @@ SERVER_TIMEOUT_S = 30.0
 # Longer than the server takes to drain.
 SERVER_STOP_GRACE_S = 15.0
 CRD_TIMEOUT_S = 30
+# How soon what happens to the policies is told. The server itself needs up to 2 s to see it.
+NEWS_PERIOD_S = 0.5
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -131,6 +134,56 @@ def is_supported_skew(client: str, server: str) -> bool:
     return ours[0] == theirs[0] and abs(ours[1] - theirs[1]) <= 1
 
 
+def describe_policy_event(line: str) -> str | None:
+    """
+    Tell what one *line* of the server's log says about policies, as a line for a terminal.
+
+    None for every other line.
+    """
+    if not line.startswith("{"):
+        return None
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    message = entry.get("message", "")
+    if entry.get("logger") not in ("gatewright.serve", "gatewright.store"):
+        return None
+    if message == "policies loaded":
+        documents = entry["documents"]
+        noun = "document" if documents == 1 else "documents"
+        return f"policies loaded, revision {entry['revision']}: {documents} {noun} in force"
+    if not message.startswith("document: "):
+        return None
+    places = (entry.get("document", ""), entry.get("path", ""))
+    problem = ": ".join([*filter(None, places), message.removeprefix("document: ")])
+    # Policies are somebody's text, and a terminal obeys control characters.
+    problem = "".join([c if c.isprintable() else " " for c in problem])
+    if entry.get("level") == "warning":
+        return f"warning about {problem}"
+    stop = "" if problem.endswith((".", "?", "!")) else "."
+    return f"problem in {problem}{stop} The last good version, if any, stays in force."
+
+
+@dataclass(slots=True)
+class PolicyNews:
+    """Reads on in a server's *log*, and tells what is new about the policies."""
+
+    log: Path
+    _position: int = 0
+
+    def read(self) -> list[str]:
+        """Lines for a terminal, about what was logged since the last call."""
+        with self.log.open("rb") as log:
+            log.seek(self._position)
+            text = log.read()
+        # The rest is still being written.
+        whole = text[: text.rfind(b"\n") + 1]
+        self._position += len(whole)
+        lines = whole.decode(errors="replace").split("\n")
+        return [news for line in lines if (news := describe_policy_event(line)) is not None]
+
+
 def _make_directory(environ: Mapping[str, str]) -> Path:
     parent = cache_directory(environ) / "playground"
     parent.mkdir(parents=True, exist_ok=True)
@@ -153,10 +206,13 @@ def _run(directory: Path, binaries: Path, environ: Mapping[str, str]) -> None:
                 # Strict: in a playground nothing should pass unseen.
                 mutating_failure_policy="Fail",
             )
-            print(_describe(plane, server, environ), flush=True)
+            print(_describe(plane, server, environ), end="\n\n", flush=True)
+            news = PolicyNews(server.process.log)
             try:
                 while True:
-                    time.sleep(1.0)
+                    for line in news.read():
+                        print(line, flush=True)
+                    time.sleep(NEWS_PERIOD_S)
                     server.process.require_running()
                     plane.require_running()
             except Ended:
@@ -267,7 +323,8 @@ Something to try, which is refused:
 
     {example}
 
-Policies are in {PROJECT / POLICIES}: edit one, and try again.
+Policies are in {PROJECT / POLICIES}: edit one, wait until it is
+loaded (or refused), which is said below, and try again.
 To be a user without rights over the cluster: --kubeconfig {plane.kubeconfig(ALICE)}
 Decisions are logged in {server.process.log}
 Ctrl-C ends it."""

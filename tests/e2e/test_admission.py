@@ -390,20 +390,6 @@ def test_a_priority_class_can_be_set_on_a_pod(
     assert stored["spec"]["priority"] == 10
 
 
-def test_scaling_is_not_judged_yet_and_the_record_says_so(
-    plane: ControlPlane, gate: Gate, names: str
-) -> None:
-    create(plane, named(make_deployment(), names))
-
-    plane.kubectl_checked(
-        "scale", "deployment", names, "-n", "team-a", "--replicas=2", user="alice"
-    )
-
-    record = [entry for entry in gate.decisions() if entry.get("subResource") == "scale"][-1]
-    assert record["outcome"] == "allowed"
-    assert "scale is not judged" in record["reason"]
-
-
 # Fields of the built-in kinds that the API server fills, with minimal objects that leave them out.
 MINIMAL: list[tuple[JsonObject, JsonObject]] = [
     ({"version": "v1", "kind": "Pod"}, make_pod(containers=[{"name": "main", "image": "x"}])),

@@ -21,6 +21,7 @@ from aiohttp import ClientConnectorError, ClientSession
 
 from tests.api.gate import JSON
 from tests.builders import make_gvk_policy, make_pod, make_rule
+from tests.controlplane.run import free_port
 from tests.unit.admission.builders import make_review
 from webhook.model.manifests import dump_yaml
 
@@ -52,7 +53,8 @@ class Process:
         return await self.post(orjson.dumps(make_review(**fields)))
 
     async def post(self, body: bytes) -> dict[str, Any]:
-        url = f"https://localhost:{self.port}/validate"
+        # As a caller that waits for the longest that Kubernetes allows.
+        url = f"https://localhost:{self.port}/validate?timeout=30s"
         # The client warns of large bodies that are not read from a file.
         data = io.BytesIO(body)
         async with (
@@ -166,11 +168,14 @@ async def test_bad_documents_are_logged_and_the_others_are_enforced(tmp_path: Pa
     (tmp_path / "policies" / "c.yaml").write_text("kind: [")
     async with serving(tmp_path) as server:
         assert not (await server.ask(object=GREEDY))["allowed"]
+        _, metrics = await server.get("/metrics")
+        assert await server.get("/readyz") == (200, "ok\n")
         server.signal(signal.SIGTERM)
         _, log = await server.end()
 
-    named = {line["document"] for line in log if line["level"] == "error"}
-    assert named == {"b.yaml#0", "c.yaml"}
+    named = [line["document"] for line in log if line["level"] == "error"]
+    assert set(named) == {"b.yaml#0", "c.yaml"}
+    assert f'gatewright_document_problems{{severity="error"}} {len(named)}.0' in metrics
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -182,6 +187,55 @@ async def test_a_signal_ends_the_server_with_0(tmp_path: Path, number: signal.Si
 
     assert code == 0
     assert [line["message"] for line in log][-2:] == ["shutting down", "stopped"]
+
+
+# So many documents that reading them takes a minute: nothing in it ends by itself in time.
+ENDLESS = "---\n{}\n" * 2_000_000
+
+
+async def test_a_signal_ends_the_server_while_it_reads_policies(tmp_path: Path) -> None:
+    write(tmp_path, POLICY)
+    async with serving(tmp_path) as server:
+        (tmp_path / "policies" / "endless.yaml").write_text(ENDLESS)
+        # It is read when two looks have found it unchanged.
+        await asyncio.sleep(3)
+        server.signal(signal.SIGTERM)
+        signalled = time.monotonic()
+        code, log = await server.end()
+        took_s = time.monotonic() - signalled
+
+    assert code == 0
+    assert [line["message"] for line in log][-2:] == ["work was left unfinished", "stopped"]
+    assert took_s < 10
+
+
+async def test_a_signal_ends_a_server_that_is_not_ready_yet(tmp_path: Path) -> None:
+    write(tmp_path, POLICY)
+    (tmp_path / "policies" / "endless.yaml").write_text(ENDLESS)
+    port = free_port()
+    process = await start(
+        f"--policies={tmp_path / 'policies'}",
+        f"--cert-dir={tmp_path / 'certs'}",
+        "--listen=127.0.0.1:0",
+        f"--ops-listen=127.0.0.1:{port}",
+    )
+    try:
+        async with ClientSession() as session, asyncio.timeout(START_S):
+            while True:
+                with suppress(ClientConnectorError):
+                    async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                        assert answer.status == 503
+                        break
+                await asyncio.sleep(0.05)
+
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.wait_for(process.communicate(), timeout=10)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+
+    assert process.returncode == 0
+    assert orjson.loads(errors.splitlines()[-1])["message"] == "stopped"
 
 
 async def refused(server: Process) -> None:

@@ -21,6 +21,7 @@ import pytest
 from webhook.admission.decode import decode_review
 from webhook.admission.response import respond
 from webhook.admission.review import review
+from webhook.cli import main
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import dump_yaml, load_file
 from webhook.model.request import Phase
@@ -119,3 +120,33 @@ def test_the_answer_is_the_one_that_is_wanted(case: Path, request: pytest.Fixtur
 
 def test_there_are_cases() -> None:
     assert len(CASES) >= 10
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_command_line_gives_the_same_verdict(
+    case: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One language through all doors."""
+    request = load_one(case / "request.yaml")
+    wanted = load_one(case / "response.yaml")
+    (tmp_path / "new.yaml").write_text(dump_yaml([request["object"]]))
+    arguments = ["review", str(tmp_path / "new.yaml"), "--policies", str(case / "policies.yaml")]
+    if "oldObject" in request:
+        (tmp_path / "old.yaml").write_text(dump_yaml([request["oldObject"]]))
+        arguments += ["--old", str(tmp_path / "old.yaml")]
+
+    code = main([*arguments, "-o", "json"])
+
+    (report,) = orjson.loads(capsys.readouterr().out)
+    refusing = next((door for door in wanted.values() if not door["allowed"]), None)
+    assert report["allowed"] is (refusing is None)
+    assert code == (0 if refusing is None else 1)
+    told = [] if refusing is None else [line.partition(":")[0] for line in refusing["message"]]
+    assert [line.partition(":")[0] for line in map(_line, report["violations"])] == told
+    if refusing is None:
+        assert report["patch"] == wanted["mutate"].get("patch", [])
+
+
+def _line(violation: JsonObject) -> str:
+    where = f"{violation['selector']} {violation['item']}".strip()
+    return f"{violation['field']} [{where}]: " if where else f"{violation['field']}: "

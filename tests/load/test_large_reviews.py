@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ import pytest
 from tests.api.gate import WIDGET, WIDGET_MAPPING, Gate, make_widget, of_kind, records
 from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
-from webhook.api.services import BIG_BODY_BYTES, BodyBudget
+from webhook.admission.decode import MAX_NESTING, MAX_VALUES
 
 # What an API server waits for an answer by the settings that we recommend.
 TIMEOUT_S = 5.0
@@ -68,7 +69,8 @@ async def test_twenty_of_them_at_once_are_answered_and_recorded_in_short(
     async with Gate(*POLICIES) as gate:
 
         async def ask(door: str) -> int:
-            answer = await gate.post(door, body)
+            # As callers that wait for the longest that Kubernetes allows.
+            answer = await gate.post(f"{door}?timeout=30s", body)
             await answer.read()
             return answer.status
 
@@ -107,44 +109,71 @@ async def test_an_object_nested_a_thousand_deep_is_an_error_and_no_crash(levels:
         assert "levels" in (await answer.json())["message"]
 
 
-@pytest.mark.parametrize("levels", [200, 300, 600, 880])
+# What stands around the template, and around a value in it.
+LEVELS_AROUND = 7
+
+
+@pytest.mark.parametrize("field", ["deep", "priorityClassName"])
+@pytest.mark.parametrize("levels", [50, MAX_NESTING - LEVELS_AROUND])
 @pytest.mark.parametrize("door", ["/mutate", "/validate"])
-async def test_what_nests_less_is_answered(door: str, levels: int) -> None:
-    widget = make_widget([{"role": "main", "template": {"deep": "HERE"}}])
-    nested = b"[" * levels + b"1" + b"]" * levels
+async def test_what_nests_less_is_answered(door: str, levels: int, field: str) -> None:
+    """Also where a policy governs it, so that it is compared with what was there."""
+    widget = make_widget([{"role": "main", "template": {field: "HERE"}}])
     body = orjson.dumps(make_review(**of_kind(widget, operation="UPDATE", oldObject=widget)))
-    body = body.replace(b'"HERE"', nested)
+    for innermost in (b"1", b"2"):
+        body = body.replace(b'"HERE"', b"[" * levels + innermost + b"]" * levels, 1)
     async with Gate(*POLICIES) as gate:
         answer = await gate.post(door, body)
 
         assert answer.status == 200
 
 
-async def test_big_bodies_wait_for_each_other_and_small_ones_do_not() -> None:
-    budget = BodyBudget(total_bytes=3 * BIG_BODY_BYTES)
-    order: list[str] = []
-    release = asyncio.Event()
-
-    async def big(name: str) -> None:
-        async with budget.hold(2 * BIG_BODY_BYTES):
-            order.append(name)
-            await release.wait()
-
-    tasks = [asyncio.create_task(big(name)) for name in ("first", "second", "third")]
-    await asyncio.sleep(0)
-    async with budget.hold(100):
-        order.append("small")
-    assert order == ["first", "small"]
-
-    tasks[1].cancel()
-    release.set()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert order == ["first", "small", "third"]
-    assert budget.used_bytes == 0
+MIB = 2**20
+HALF = MAX_VALUES // 2 - 30
 
 
-async def test_a_body_larger_than_the_whole_budget_is_let_in_alone() -> None:
-    budget = BodyBudget(total_bytes=BIG_BODY_BYTES)
+def spec_of(spec: bytes) -> bytes:
+    """A review of an object with *spec*."""
+    return orjson.dumps(make_review(object={"spec": "HERE"})).replace(b'"HERE"', spec)
 
-    async with budget.hold(100 * BIG_BODY_BYTES):
-        assert budget.used_bytes == 100 * BIG_BODY_BYTES
+
+def update_of_last_value() -> bytes:
+    """As many values as there may be, and all have to be compared to find what has changed."""
+    body = orjson.dumps(make_review(operation="UPDATE", object="NEW", oldObject="OLD"))
+    for mark, last in ((b'"NEW"', b"1"), (b'"OLD"', b"2")):
+        spec = b'[{"":1}' + b',{"":1}' * (HALF // 2) + b"," + last + b"]"
+        body = body.replace(mark, b'{"apiVersion":"v1","kind":"Pod","spec":{"x":' + spec + b"}}")
+    return body
+
+
+# Each fills the 8 MiB that a body may have, or holds as many values as it may.
+HEAVY: dict[str, Callable[[], bytes]] = {
+    "objects": lambda: spec_of(b"[{}" + b",{}" * (8 * MIB // 3 - 500) + b"]"),
+    "lists-in-lists": lambda: spec_of(b"[[[]]" + b",[[]]" * (8 * MIB // 5 - 500) + b"]"),
+    "numbers": lambda: spec_of(b"[1" + b",1" * (4 * MIB - 500) + b"]"),
+    "texts": lambda: spec_of(b'[""' + b',""' * (8 * MIB // 3 - 500) + b"]"),
+    "objects-at-the-limit": lambda: spec_of(b'[{"":1}' + b',{"":1}' * HALF + b"]"),
+    "keys-at-the-limit": lambda: spec_of(
+        b"{" + b",".join(b'"%x":{}' % n for n in range(HALF)) + b"}"
+    ),
+    "quotes": lambda: spec_of(b'"' + b'\\"' * (4 * MIB - 500) + b'"'),
+    "text": lambda: spec_of(b'"' + b"x" * (8 * MIB - 1000) + b'"'),
+    "brackets": lambda: spec_of(b"[" * (8 * MIB - 1000)),
+    "update-at-the-limit": update_of_last_value,
+}
+
+
+@pytest.mark.parametrize("shape", HEAVY)
+async def test_no_body_holds_up_the_others(shape: str) -> None:
+    """Whatever is in it, others are answered within a second."""
+    body = HEAVY[shape]()
+    async with Gate(*POLICIES) as gate:
+        asked = asyncio.create_task(gate.post("/validate", body))
+        longest_s, last = 0.0, time.monotonic()
+        while not asked.done():
+            await asyncio.sleep(0.001)
+            now = time.monotonic()
+            longest_s, last = max(longest_s, now - last), now
+
+        assert (await asked).status in (200, 400)
+    assert longest_s < 1.0

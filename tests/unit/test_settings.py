@@ -38,7 +38,7 @@ def test_defaults_are_those_of_a_laptop() -> None:
     assert got.listen == Address("127.0.0.1", 8443)
     assert got.ops_listen == Address("127.0.0.1", 8080)
     assert got.cert_dir == Path("/home/ada/.local/state/gatewright/certs")
-    assert got.max_body_bytes == 16 * 1024 * 1024
+    assert got.max_body_bytes == 8 * 1024 * 1024
     assert got.log_level == "info"
     assert (got.tls_cert, got.tls_key, got.client_ca) == (None, None, None)
 

@@ -10,15 +10,22 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from webhook.admission.subresources import (
+    find_governing,
+    is_counted,
+    judged_object,
+    narrow_plan,
+)
 from webhook.mapping.locate import JqPlaces
-from webhook.model.decision import Decision, NotApplied, Rule
+from webhook.model.decision import Decision, NotApplied, Rule, Violation
 from webhook.model.globs import Glob
-from webhook.model.kinds import GroupVersionKind
+from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.scopes import Branch
 from webhook.model.values import same_value
 from webhook.policy.effective import Plan
-from webhook.policy.enforce import Enforcer
+from webhook.policy.enforce import Enforcer, sort_key
+from webhook.policy.native import native_violations
 from webhook.store.snapshot import Snapshot
 
 _POD = GroupVersionKind("", "v1", "Pod")
@@ -87,15 +94,25 @@ def _find_plan(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
         return Decision(allowed=True, reason="there is no object")
     if request.operation is Operation.UPDATE and _only_bookkeeping(request):
         return Decision(allowed=True, reason="nothing changed that a policy could govern")
-    mapping = snapshot.mappings.get(request.kind)
+    of = f"{request.sub_resource} of " if request.sub_resource else ""
     if request.sub_resource:
-        reason = f"subresource {request.sub_resource} is not judged"
-        return Decision(allowed=True, mapped=mapping is not None, reason=reason)
-    if mapping is None:
-        return Decision(allowed=True, reason=f"no mapping covers {request.kind}")
-    plan = snapshot.plan(request.kind, branch)
+        mapping = find_governing(request, snapshot.mappings)
+        if mapping is None:
+            reason = f"{of}{'/'.join(filter(None, request.resource))} is not judged"
+            return Decision(allowed=True, mapped=request.kind in snapshot.mappings, reason=reason)
+    else:
+        mapping = snapshot.mappings.get(request.kind)
+        if mapping is None:
+            return Decision(allowed=True, reason=f"no mapping covers {request.kind}")
+    plan = snapshot.plan(mapping.kind, branch)
+    if plan is not None and request.sub_resource:
+        plan = narrow_plan(plan, request.sub_resource)
+    if plan is None and mapping.kind in NATIVE_TYPE_OF and not request.sub_resource:
+        # What the workload API asks for holds without a policy.
+        plan = Plan(mapping, (), ())
     if plan is None:
-        return Decision(allowed=True, mapped=True, reason=f"no policy concerns {request.kind} here")
+        reason = f"no policy concerns {of}{mapping.kind} here"
+        return Decision(allowed=True, mapped=True, reason=reason)
     exempt = _exemption(request, snapshot, branch)
     return Decision(allowed=True, mapped=True, reason=exempt) if exempt else plan
 
@@ -109,19 +126,27 @@ def _enforce(
     located: JqPlaces | None,
 ) -> Decision:
     old = request.old_object if request.operation is Operation.UPDATE else None
-    enforcer = Enforcer(plan, document, old, located)
+    sub_resource = request.sub_resource
+    enforcer = Enforcer(
+        plan,
+        judged_object(document, sub_resource),
+        None if old is None else judged_object(old, sub_resource),
+        located,
+    )
     # A Pod that runs is not changed under its owner's feet; most of it is immutable anyway.
     runs = request.kind == _POD and request.operation is Operation.UPDATE
-    if phase is not Phase.VALIDATE and not runs:
+    if phase is not Phase.VALIDATE and not runs and not sub_resource:
         enforcer.mutate()
     enforcer.judge()
     findings = enforcer.findings
-    violations = tuple(findings.violations)
+    violations = tuple([item for item in findings.violations if is_counted(item, sub_resource)])
+    if request.kind in NATIVE_TYPE_OF and not sub_resource:
+        violations = _with_native(violations, NATIVE_TYPE_OF[request.kind], document, old)
     denied = bool(violations)
     if phase is Phase.MUTATE:
         # Where something is only missing, a later webhook may fill it: /validate judges again.
         denied = snapshot.settings.refuse_early and any(
-            violation.rule is not Rule.REQUIRED for violation in violations
+            not violation.is_missing for violation in violations
         )
         violations = violations if denied else ()
     keeps_changes = phase is Phase.REVIEW or not denied
@@ -135,6 +160,22 @@ def _enforce(
         patch=enforcer.editor.operations if keeps_changes else [],
         consulted=plan.consulted,
     )
+
+
+def _with_native(
+    violations: tuple[Violation, ...],
+    workload_type: str,
+    document: dict[str, Any],
+    old: dict[str, Any] | None,
+) -> tuple[Violation, ...]:
+    """*violations* and what the workload API says. A wrong type is told once."""
+    told = {item.path for item in violations if item.rule is Rule.TYPE}
+    native = [
+        item
+        for item in native_violations(workload_type, document, old)
+        if item.rule is not Rule.TYPE or item.path not in told
+    ]
+    return tuple(sorted([*violations, *native], key=sort_key)) if native else violations
 
 
 def _warning(item: NotApplied) -> str:

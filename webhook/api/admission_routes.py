@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from aiohttp import web
 
@@ -14,9 +19,10 @@ from webhook.admission.response import respond
 from webhook.admission.review import jq_sources
 from webhook.admission.review import review as decide
 from webhook.admission.texts import to_json
+from webhook.api.bodies import BIG_BODY_BYTES
 from webhook.api.problems import message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
-from webhook.errors import DecodeError, EvaluationError
+from webhook.errors import EvaluationError
 from webhook.mapping.locate import JqPlaces, locate_by_jq
 from webhook.model.decision import Decision, Outcome
 from webhook.model.request import AdmissionRequest, Phase
@@ -29,6 +35,17 @@ decisions = logging.getLogger(DECISION_LOGGER)
 
 # Those that the framework unpacks while it reads.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
+
+# An API server says in the query how long it waits: `timeout=5s`.
+_TIMEOUT = re.compile(r"([0-9]{1,4})s")
+# Kubernetes allows no more, and we recommend this much.
+MAX_TIMEOUT_S = 30.0
+DEFAULT_TIMEOUT_S = 5.0
+# Of the caller's time, for waiting. A review of the largest object takes about a second.
+PATIENCE_RATIO = 0.6
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 routes = web.RouteTableDef()
 
@@ -52,36 +69,55 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
         return problem(403, "a client certificate is required")
     if http.content_type != "application/json":
         return problem(415, "the content type must be application/json")
-    if http.headers.get("Content-Encoding", "").lower() not in _ENCODINGS:
+    encoding = http.headers.get("Content-Encoding", "").lower()
+    if encoding not in _ENCODINGS:
         return problem(415, "the content encoding is not supported")
-    # Before anything is read. What has no length is measured while it is read.
-    if (http.content_length or 0) > services.max_body_bytes:
-        return _too_large(services)
-
+    wait_until = asyncio.get_running_loop().time() + _patience_s(http)
     with services.metrics.reviews_running.track_inprogress():
-        async with services.bodies.hold(_size_bound(http, services)):
-            try:
-                review = decode_review(await _read(http, services))
-            except TimeoutError:
-                return problem(408, "the body did not arrive in time")
-            except web.HTTPRequestEntityTooLarge:
-                return _too_large(services)
-            return await _review(review, phase, services, started)
+        async with services.bodies.read(
+            http.content,
+            # Of what is packed, the length says little.
+            announced_bytes=http.content_length if encoding in ("", "identity") else None,
+            max_bytes=services.max_body_bytes,
+            timeout_s=services.read_timeout_s,
+            wait_until=wait_until,
+        ) as body:
+            if len(body) <= BIG_BODY_BYTES:
+                return await _review(decode_review(body), phase, services, started)
+            async with services.big_turns.take(wait_until=wait_until):
+                review = await _run(services.big_thread, decode_review, body)
+                return await _review(review, phase, services, started, services.big_thread)
 
 
-async def _review(review: Review, phase: Phase, services: Services, started: float) -> web.Response:
-    """Decide, answer, record. What goes wrong from here on is ours, and is recorded too."""
+def _patience_s(http: web.Request) -> float:
+    """How long this review may wait for others, so that an answer still finds its caller."""
+    found = _TIMEOUT.fullmatch(http.query.get("timeout", ""))
+    caller_s = float(found[1]) if found else DEFAULT_TIMEOUT_S
+    return PATIENCE_RATIO * min(caller_s, MAX_TIMEOUT_S)
+
+
+async def _review(
+    review: Review,
+    phase: Phase,
+    services: Services,
+    started: float,
+    thread: Executor | None = None,
+) -> web.Response:
+    """
+    Decide, answer, record. What goes wrong from here on is ours, and is recorded too.
+
+    The work is done in *thread*, if given.
+    """
     request = review.request
     snapshot: Snapshot | None = None
     decision: Decision | None = None
     error: Exception | None = None
     try:
         snapshot = services.current.snapshot
-        located = await _locate(request, snapshot, services)
-        decision = decide(request, phase, snapshot, located)
-        answer = to_json(respond(review, decision))
+        located = await _locate(request, snapshot, services, thread)
+        decision, answer = await _run(thread, _decide, review, phase, snapshot, located)
     except Exception as e:
-        decision, error = None, e
+        error = e
         log.exception(
             "review failed", extra={"uid": request.uid[:64], "revision": _revision(snapshot)}
         )
@@ -94,18 +130,33 @@ async def _review(review: Review, phase: Phase, services: Services, started: flo
     return web.Response(body=answer, content_type="application/json")
 
 
+def _decide(
+    review: Review, phase: Phase, snapshot: Snapshot, located: JqPlaces | None
+) -> tuple[Decision, bytes]:
+    """The decision, and the answer that tells it."""
+    decision = decide(review.request, phase, snapshot, located)
+    return decision, to_json(respond(review, decision))
+
+
+async def _run(
+    thread: Executor | None, work: Callable[_P, _T], *args: _P.args, **kw: _P.kwargs
+) -> _T:
+    """What *work* returns. Done in *thread*, if given, and else here and now."""
+    if thread is None:
+        return work(*args, **kw)
+    return await asyncio.get_running_loop().run_in_executor(thread, partial(work, *args, **kw))
+
+
 async def _locate(
-    request: AdmissionRequest, snapshot: Snapshot, services: Services
+    request: AdmissionRequest, snapshot: Snapshot, services: Services, thread: Executor | None
 ) -> JqPlaces | None:
     """The places that only jq can find; most mappings need none of it."""
-    sources = jq_sources(request, snapshot)
+    # In an update, this compares the objects.
+    sources = await _run(thread, jq_sources, request, snapshot)
     if not sources or request.object is None:
         return None
-    loop = asyncio.get_running_loop()
     try:
-        return await loop.run_in_executor(
-            services.jq_threads, locate_by_jq, services.jq, sources, request.object
-        )
+        return await _run(services.jq_threads, locate_by_jq, services.jq, sources, request.object)
     except EvaluationError:
         services.metrics.query_failures.inc()
         raise
@@ -138,27 +189,6 @@ def _record(
         error=type(error).__name__ if error else "",
     )
     decisions.info("review answered", extra={"fields": record})
-
-
-async def _read(http: web.Request, services: Services) -> bytes:
-    try:
-        async with asyncio.timeout(services.read_timeout_s):
-            return await http.read()
-    except (web.RequestPayloadError, ConnectionError):
-        # Cut off, or not what its encoding says.
-        raise DecodeError("the body cannot be read to its end") from None
-
-
-def _size_bound(http: web.Request, services: Services) -> int:
-    """The most memory that the body may take, as far as is known before it is read."""
-    is_plain = http.headers.get("Content-Encoding", "identity").lower() == "identity"
-    if is_plain and http.content_length is not None:
-        return http.content_length
-    return services.max_body_bytes
-
-
-def _too_large(services: Services) -> web.Response:
-    return problem(413, f"the body is larger than {services.max_body_bytes} bytes")
 
 
 def _revision(snapshot: Snapshot | None) -> str:

@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from webhook.api import admission_routes, health_routes
+from webhook.api.bodies import BusyError
 from webhook.api.problems import message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
 from webhook.telemetry.metrics import Rejection
@@ -23,6 +24,8 @@ _REJECTION_BY_STATUS = {
     413: Rejection.TOO_LARGE,
     415: Rejection.CONTENT_TYPE,
 }
+# Not by its status, which `/readyz` answers as well.
+_BUSY = "busy"
 
 
 def build_app(services: Services) -> web.Application:
@@ -56,6 +59,9 @@ async def count_and_contain(request: web.Request, handler: Handler) -> web.Strea
         # Raised by the framework: no such path, no such method, body too large.
         allowed = {"Allow": e.headers["Allow"]} if "Allow" in e.headers else None
         response = problem(e.status, headers=allowed)
+    except BusyError as e:
+        response = problem(status_of(e), message_of(e))
+        metrics.rejected.labels(_BUSY).inc()
     except Exception as e:
         response = problem(status_of(e), message_of(e))
         if response.status >= 500:

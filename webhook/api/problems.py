@@ -8,10 +8,14 @@ import orjson
 from aiohttp import web
 
 from webhook.admission.texts import clean
+from webhook.api.bodies import BodyTooLargeError, BusyError, SlowBodyError
 from webhook.errors import DecodeError, EvaluationError, NotReadyError
 
 STATUS_BY_ERROR: dict[type[Exception], int] = {
     DecodeError: 400,
+    SlowBodyError: 408,
+    BodyTooLargeError: 413,
+    BusyError: 503,
     # Ours: the cluster's failurePolicy decides. `allowed: false` would overrule an
     # administrator who chose Ignore.
     EvaluationError: 500,
@@ -19,7 +23,7 @@ STATUS_BY_ERROR: dict[type[Exception], int] = {
 }
 
 # The texts of these errors are ours and show no value of the request.
-_SHOWN = (DecodeError, EvaluationError, NotReadyError)
+_SHOWN = tuple(STATUS_BY_ERROR)
 
 _MESSAGE_MAX_CHARS = 500
 

@@ -3,61 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from webhook.api.bodies import BodyRoom, Turns
 from webhook.mapping.evaluator import JqWorker
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
-
-# Larger bodies share what follows; smaller ones never wait for them.
-BIG_BODY_BYTES = 256 * 1024
-
-# Big bodies that are read and answered at once. The API server sends at most 6 MB (object and
-# old object), so these are four at a time. Parsed, a body takes some ten times its size; and as
-# the work is done by one core, more at once would only make each of them later.
-BIG_BODIES_BYTES = 24 * 2**20
-
-
-class BodyBudget:
-    """
-    Bounds the memory for big bodies: who would exceed *total_bytes* waits.
-
-    A body counts while it is read and answered. One that is larger than everything is let in
-    alone.
-    """
-
-    def __init__(self, total_bytes: int = BIG_BODIES_BYTES) -> None:
-        self._total_bytes = total_bytes
-        self.used_bytes = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @asynccontextmanager
-    async def hold(self, size_bytes: int) -> AsyncIterator[None]:
-        """Wait for room for *size_bytes*, and keep it to the end of the block."""
-        if size_bytes <= BIG_BODY_BYTES:
-            yield
-            return
-        while self.used_bytes and self.used_bytes + size_bytes > self._total_bytes:
-            freed = asyncio.get_running_loop().create_future()
-            self._waiting.append(freed)
-            await freed
-        self.used_bytes += size_bytes
-        try:
-            yield
-        finally:
-            self.used_bytes -= size_bytes
-            # All of them look again, in the order in which they came. Waking one alone would
-            # be lost if that one is cancelled.
-            while self._waiting:
-                freed = self._waiting.popleft()
-                if not freed.done():
-                    freed.set_result(None)
 
 
 class Running:
@@ -118,18 +74,26 @@ class Services:
     jq: JqWorker
     # Where requests wait for jq. Of its own: many that wait must not hold up a reload.
     jq_threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "jq"))
-    max_body_bytes: int = 16 * 2**20
-    # How long a caller may take to send a body. The API server gives up after 30 s at most.
+    # Where big reviews are worked on, so that others are answered meanwhile. One thread, as
+    # there is one interpreter lock.
+    big_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "big"))
+    # Twice the 3 MB that an API server accepts, with what is around them.
+    max_body_bytes: int = 8 * 2**20
+    # How long a caller may take to send a body.
     read_timeout_s: float = 10.0
     # Callers of `/mutate` and `/validate` must have presented one in the handshake.
     client_certificate_required: bool = False
-    bodies: BodyBudget = field(default_factory=BodyBudget)
+    bodies: BodyRoom = field(default_factory=BodyRoom)
+    # Read into objects, a body takes some ten times its size, 80 MB at worst. Two: one is worked
+    # on while jq looks at the other.
+    big_turns: Turns = field(default_factory=lambda: Turns(2))
     running: Running = field(default_factory=Running)
 
     def close(self) -> None:
-        """End the jq processes and the threads that wait for them."""
+        """End the jq processes and the threads. Those that are at work end after it."""
         self.jq.close()
-        self.jq_threads.shutdown(cancel_futures=True)
+        for threads in (self.jq_threads, self.big_thread):
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 SERVICES = web.AppKey("services", Services)

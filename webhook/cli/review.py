@@ -23,6 +23,7 @@ from webhook.model.decision import Decision
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
 from webhook.model.request import AdmissionRequest, Operation, Phase
+from webhook.store.directory import find_files
 from webhook.store.snapshot import Snapshot
 
 NAME = "review"
@@ -37,7 +38,9 @@ _RED, _GREEN, _YELLOW, _RESET = "\033[31m", "\033[32m", "\033[33m", "\033[0m"
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
-    parser.add_argument("files", metavar="FILE", nargs="+", help="manifests; - reads stdin")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="manifests, or a directory; - reads stdin"
+    )
     add_policy_flags(parser)
     parser.add_argument(
         "--namespace", "-n", metavar="NS", help="default: the document's, else default"
@@ -81,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
             if errors:
                 # An answer without these policies would not be the server's.
                 return 2
+            if not args.policies:
+                complain("warning: without --policies only the shipped system policies count")
             manifests = [manifest for file in args.files for manifest in _read(file)]
             old = _old_objects(args.old)
             reviewed = [_review(manifest, args, snapshot, worker, old) for manifest in manifests]
@@ -96,7 +101,10 @@ def run(args: argparse.Namespace) -> int:
 def _read(file: str) -> list[Manifest]:
     if file == "-":
         return load_documents(sys.stdin.buffer.read(), "stdin")
-    return load_file(Path(file))
+    path = Path(file)
+    if path.is_dir():
+        return [manifest for below in find_files(path) for manifest in load_file(below)]
+    return load_file(path)
 
 
 def _old_objects(file: str | None) -> dict[tuple[GroupVersionKind, str], dict[str, Any]] | None:

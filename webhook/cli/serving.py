@@ -6,19 +6,23 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import ssl
+import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from webhook.api.app import build_app, build_ops_app
+from webhook.api.runner import GateRunner
 from webhook.api.services import Readiness, Services
 from webhook.errors import SettingsError
 from webhook.mapping.evaluator import JqWorker
@@ -32,6 +36,8 @@ from webhook.tls.issue import DEVELOPMENT_HOSTS, ensure_development_certificate
 
 log = logging.getLogger("gatewright.serve")
 
+_T = TypeVar("_T")
+
 # Longer than API servers keep an idle connection (90 s in Go), so that they close it and not we,
 # while they may be sending. Also the time that a caller has for its request line and headers.
 KEEPALIVE_S = 120.0
@@ -39,7 +45,7 @@ KEEPALIVE_S = 120.0
 # After the last listener is closed: for requests that are on their way through the kernel.
 LAST_CALL_S = 0.2
 
-# For what is still running or being written when the time for draining is over.
+# For what is still running, being written or in a thread when the time for draining is over.
 _CLOSE_S = 1.0
 
 _RENEWAL_CHECK_S = 6 * 3600.0
@@ -58,9 +64,11 @@ def serve(settings: ServeSettings) -> int:
         WebhookError: the policies, a certificate or an address cannot be used.
     """
     configure_logging(settings.log_level)
-    logging.getLogger("aiohttp.server").addFilter(_is_worth_a_line)
+    threads = ThreadPoolExecutor(thread_name_prefix="work")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.get_loop().set_default_executor(threads)
         runner.run(_serve(settings))
+        _end_threads(threads)
     return 0
 
 
@@ -91,7 +99,9 @@ async def _serve(settings: ServeSettings) -> None:
         stack.callback(services.close)
         tls, ca = _load_certificate(settings, metrics)
         ops = await _listen(stack, build_ops_app(services), settings.ops_listen)
-        snapshot = await asyncio.to_thread(store.load)
+        snapshot = await _unless(stop, asyncio.to_thread(store.load))
+        if snapshot is None:
+            return
         admission = await _listen(stack, build_app(services), settings.listen, tls.context)
         async with _background() as start:
             start("watch policies", store.watch)
@@ -110,13 +120,42 @@ async def _serve(settings: ServeSettings) -> None:
             readiness.draining = True
             await asyncio.sleep(settings.shutdown_delay_seconds)
             await _drain(admission, services, settings.shutdown_grace_seconds)
+
+
+def _end_threads(threads: ThreadPoolExecutor) -> None:
+    """
+    Wait for the threads, but not for long: else end the process without them.
+
+    One may be reading a file that gives nothing, or a very large one. The interpreter would wait
+    for it for ever, and whoever started us would think that we hang.
+    """
+    threads.shutdown(wait=False, cancel_futures=True)
+    end = time.monotonic() + _CLOSE_S
+    left = [thread for thread in threading.enumerate() if not thread.daemon]
+    left.remove(threading.current_thread())
+    for thread in left:
+        thread.join(max(0.0, end - time.monotonic()))
+    held_up = [thread.name for thread in left if thread.is_alive()]
+    if held_up:
+        log.warning("work was left unfinished", extra={"threads": held_up})
     log.info("stopped")
+    if held_up:
+        logging.shutdown()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(0)
 
 
-def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    # Whatever a port scanner sends is an error with a stack trace to the library.
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError)
+async def _unless(stop: asyncio.Event, work: Awaitable[_T]) -> _T | None:
+    """What *work* gives, or None if *stop* comes first."""
+    doing = asyncio.ensure_future(work)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return doing.result() if doing.done() else None
+    finally:
+        doing.cancel()
+        stopping.cancel()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -149,7 +188,7 @@ def _stop_event() -> asyncio.Event:
 class _Listener:
     """One address that is listened on."""
 
-    def __init__(self, runner: web.AppRunner, address: Address) -> None:
+    def __init__(self, runner: GateRunner, address: Address) -> None:
         self.address = address
         self._runner = runner
 
@@ -171,10 +210,9 @@ async def _listen(
     Raises:
         SettingsError: nothing can listen there.
     """
-    runner = web.AppRunner(
+    runner = GateRunner(
         app,
         access_log=None,
-        handle_signals=False,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=_CLOSE_S,
     )

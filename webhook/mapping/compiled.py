@@ -9,12 +9,13 @@ from typing import Any
 
 from webhook.errors import MissingReferenceError, SpecError
 from webhook.mapping.fields import CompiledGroup, Field, is_secret
-from webhook.mapping.plain import parse_ref
+from webhook.mapping.plain import parse_plain, parse_ref
 from webhook.mapping.programs import Selector, compile_selector
-from webhook.model.documents import Document, SpecMappingSpec, SpecSelectorSpec
+from webhook.model.documents import Document, ScaleSpec, SpecMappingSpec, SpecSelectorSpec
 from webhook.model.globs import Glob
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.names import did_you_mean
+from webhook.model.values import FieldType
 
 # Globs for the keys of an item; it is meant if all of them match.
 ItemPattern = Mapping[str, Glob]
@@ -22,6 +23,7 @@ ItemPattern = Mapping[str, Glob]
 _SECRET = GroupVersionKind("", "v1", "Secret")
 
 _WORD = re.compile(r'"([^"\\]*)"|([A-Za-z_]\w*)')
+_SELECT = re.compile(r"\|\s*select\(\s*\.\s*\)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,23 @@ class CompiledSelector:
 
 @dataclass(frozen=True, slots=True)
 class CompiledMapping:
-    """Where the parts of one kind are."""
+    """
+    Where the parts of one kind are.
+
+    *scale* names, as (selector, field), every way to the value that the `scale` subresource
+    writes; it is empty where the kind has none.
+    """
 
     kind: GroupVersionKind
     selectors: Mapping[str, CompiledSelector]
     source: str
     resource: str = ""
+    scale: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def plural(self) -> str:
+        """The resource that the API server serves the kind as."""
+        return self.resource or f"{self.kind.kind.lower()}s"
 
     def selectors_with(self, field_name: str) -> list[str]:
         """The selectors that expose *field_name*, in the mapping's order."""
@@ -97,6 +110,12 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
                 SpecError(f"{path}.dependency.specSelector", f"no selector {parent!r}{hint}")
             )
     problems += _cycles(spec)
+    scale: frozenset[tuple[str, str]] = frozenset()
+    if spec.scale is not None and not problems:
+        try:
+            scale = _compile_scale(spec.scale, selectors)
+        except SpecError as error:
+            problems.append(error)
     if problems:
         raise ExceptionGroup("the mapping is wrong", problems)
     return CompiledMapping(
@@ -104,6 +123,57 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
         selectors=selectors,
         source=document.source,
         resource=spec.resource,
+        scale=scale,
+    )
+
+
+def _compile_scale(
+    scale: ScaleSpec, selectors: Mapping[str, CompiledSelector]
+) -> frozenset[tuple[str, str]]:
+    """
+    Every selector and field that lead to the value which *scale* names.
+
+    Several may: `worker` and `replicaSpecs` find one and the same role. Selectors that take jq
+    are not among them.
+
+    Raises:
+        SpecError: it names no value that a `scale` subresource could write.
+    """
+    selector = selectors.get(scale.spec_selector)
+    if selector is None:
+        hint = did_you_mean(scale.spec_selector, selectors)
+        raise SpecError("spec.scale.specSelector", f"no selector {scale.spec_selector!r}{hint}")
+    field = selector.fields.get(scale.field)
+    if field is None:
+        hint = did_you_mean(scale.field, selector.fields)
+        raise SpecError(
+            "spec.scale.field", f"no field {scale.field!r} at selector {selector.name}{hint}"
+        )
+    if field.is_map or field.type not in (FieldType.INTEGER, None):
+        raise SpecError("spec.scale.field", f"{field.name} is no whole number")
+    # Nothing is dropped from an empty object but by `select(.)`.
+    source = _SELECT.sub("", selector.query.source)
+    plain = parse_plain(source)
+    paths = plain.locate({}).paths if plain is not None and plain.is_single else ()
+    names = [token for path in paths for token in path if isinstance(token, str)]
+    if len(paths) != 1 or len(names) != len(paths[0]):
+        raise SpecError(
+            "spec.scale.specSelector",
+            "the replicas of a scale stand at a path of names, as in .spec.worker",
+        )
+    target = (*names, *field.ref)
+    node: Any = {}
+    for name in reversed(target):
+        node = {name: node}
+    return frozenset(
+        [
+            (other.name, name)
+            for other in selectors.values()
+            if other.query.plain is not None
+            for path in other.query.plain.locate(node).paths
+            for name, found in other.fields.items()
+            if not found.is_map and path + found.ref == target
+        ]
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.errors import SpecError
@@ -46,6 +46,12 @@ class Field:
     not_without: str | None = None
     removes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    # Of an itemized field: the attribute that identifies an item; its attributes by path, those
+    # of them that policies may rule, and names of which an item has only one.
+    item_key: str = ""
+    attributes: Mapping[str, Field] = field(default_factory=dict)
+    ruled: frozenset[str] = frozenset()
+    exclusive: tuple[str, ...] = ()
     format: str | None = None
 
 
@@ -92,10 +98,10 @@ def compile_group(document: Document) -> CompiledGroup:
     spec: FieldGroupSpec = document.spec
     problems: list[SpecError] = []
     fields: dict[str, Field] = {}
-    for name, field in spec.fields.items():
+    for name, group_field in spec.fields.items():
         path = f"spec.fields.{name}"
         try:
-            fields[name] = _compile_field(name, field, path, builtin=document.builtin)
+            fields[name] = _compile_field(name, group_field, path, builtin=document.builtin)
         except SpecError as error:
             problems.append(error)
     for name in spec.item_selectors:
@@ -107,34 +113,35 @@ def compile_group(document: Document) -> CompiledGroup:
     return CompiledGroup(spec.name or document.name, fields)
 
 
-def _compile_field(name: str, field: GroupField, path: str, *, builtin: bool) -> Field:
-    if field.formatter not in (None, KEY_VALUE, KEY_VALUE_MAP):
-        hint = did_you_mean(field.formatter, (KEY_VALUE, KEY_VALUE_MAP))
+def _compile_field(name: str, group_field: GroupField, path: str, *, builtin: bool) -> Field:
+    if group_field.formatter not in (None, KEY_VALUE, KEY_VALUE_MAP):
+        hint = did_you_mean(group_field.formatter, (KEY_VALUE, KEY_VALUE_MAP))
         raise SpecError(f"{path}.formatter", f"only built-in formatters are available yet{hint}")
-    if field.item_selectors:
+    if group_field.item_selectors:
         raise SpecError(f"{path}.itemSelectors", "item selectors are not available yet")
-    if field.type is FieldType.ITEMIZED and not builtin:
+    if group_field.type is FieldType.ITEMIZED and not builtin:
         raise SpecError(f"{path}.type", "itemized is a type of native fields only")
     ref: tuple[str, ...] = (name,)
-    if field.spec_ref is not None:
+    if group_field.spec_ref is not None:
         try:
-            ref = parse_ref(field.spec_ref)
+            ref = parse_ref(group_field.spec_ref)
         except ValueError as error:
             raise SpecError(f"{path}.specRef", str(error)) from error
     return Field(
         name=name,
-        type=field.type or (FieldType.STRING if field.formatter == KEY_VALUE_MAP else None),
+        type=group_field.type
+        or (FieldType.STRING if group_field.formatter == KEY_VALUE_MAP else None),
         ref=ref,
-        is_map=field.formatter == KEY_VALUE_MAP,
-        sensitive=field.sensitive or (not builtin and is_secret(ref, field.type)),
-        having=field.having,
-        not_below=field.not_below,
-        not_above=field.not_above,
-        not_with=field.not_with,
-        not_without=field.not_without,
-        removes=tuple(field.removes),
-        texts=tuple(field.texts),
-        format=field.format,
+        is_map=group_field.formatter == KEY_VALUE_MAP,
+        sensitive=group_field.sensitive or (not builtin and is_secret(ref, group_field.type)),
+        having=group_field.having,
+        not_below=group_field.not_below,
+        not_above=group_field.not_above,
+        not_with=group_field.not_with,
+        not_without=group_field.not_without,
+        removes=tuple(group_field.removes),
+        texts=tuple(group_field.texts),
+        format=group_field.format,
     )
 
 
@@ -183,8 +190,26 @@ def _native_field(path: str, row: Mapping[str, Any], beside: Collection[str]) ->
         ref=tuple(path.split(".")),
         native=True,
         sensitive=row.get("sensitive", False),
+        item_key=row.get("key", ""),
+        attributes={
+            name: _attribute(name, attribute, sensitive=row.get("sensitive", False))
+            for name, attribute in row.get("attributes", {}).items()
+        },
+        ruled=frozenset(row.get("ruledAttributes", ())),
+        exclusive=tuple(row.get("exclusive", ())),
         not_below=related.get("notBelow"),
         not_above=related.get("notAbove"),
         not_with=related.get("notWith"),
         not_without=related.get("notWithout"),
+    )
+
+
+def _attribute(name: str, row: Mapping[str, Any], *, sensitive: bool) -> Field:
+    """One attribute of the items of a native field, read from the item."""
+    return Field(
+        name=name,
+        type=FieldType(row["type"]),
+        ref=tuple(name.split(".")),
+        native=True,
+        sensitive=row.get("sensitive", sensitive),
     )

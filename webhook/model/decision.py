@@ -15,7 +15,7 @@ NOT_SHOWN = "(not shown)"
 
 
 class Rule(StrEnum):
-    """What an enforcement asks for. `TYPE` is no rule of a policy: the value has a wrong type."""
+    """What an enforcement asks for. Not all stand in the rules of a policy."""
 
     SET = "set"
     DEFAULT = "default"
@@ -28,7 +28,21 @@ class Rule(StrEnum):
     PATTERN = "pattern"
     BLOCKED = "blocked"
     CAN_EDIT = "canEdit"
+    CAN_ADD = "canAdd"
+    LOCKED = "locked"
+    # An asset that a policy imposes: no word in its rules, but a section of its own.
+    IMPOSED = "imposedAssets"
+    # The value has a wrong type.
     TYPE = "type"
+    # The workload API: fields that are unknown, out of bounds or don't go together.
+    SCHEMA = "schema"
+    # Two items have one key.
+    UNIQUE = "unique"
+
+    @property
+    def is_policy_rule(self) -> bool:
+        """Whether a policy can say it."""
+        return self not in (Rule.TYPE, Rule.SCHEMA, Rule.UNIQUE, Rule.IMPOSED)
 
 
 class Outcome(StrEnum):
@@ -86,6 +100,8 @@ class Violation:
     value: Any
     accepted: str
     source: Source
+    # Something is needed and not there: somebody after us may still fill it in.
+    is_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ def _read_kind(value: Any) -> Any:
             if name.lower() == value.lower():
                 return kind
         hint = did_you_mean(value, NATIVE_KINDS)
-        raise ValueError(f"{value!r} is no native workload type{hint}")
+        other = "; other kinds are written {group, version, kind}"
+        raise ValueError(f"{value!r} is no native workload type{hint}{other}")
     if isinstance(value, GroupVersionKind):
         return value
     raise ValueError("must be a native workload type or {group, version, kind}")
@@ -96,7 +97,13 @@ class ScopedSpec(Spec):
     @model_validator(mode="after")
     def _unit_fits_scope(self) -> ScopedSpec:
         if self.scope in (Scope.PROJECT, Scope.DEPARTMENT) and not self.unit:
-            raise ValueError(f"scope {self.scope} needs the field {self.scope}")
+            raise ValueError(
+                f"scope {self.scope} needs the field {self.scope} (on the command line: --unit)"
+            )
+        for scope in (Scope.CLUSTER, Scope.DEPARTMENT, Scope.PROJECT):
+            # Whoever names a unit means it; a wider scope would reach everybody else too.
+            if scope is not self.scope and getattr(self, scope):
+                raise ValueError(f"the field {scope} does not go with scope {self.scope}")
         return self
 
     @property
@@ -189,11 +196,56 @@ class SpecSelectorSpec(Spec):
     server_items: dict[str, list[dict[str, str]]] = Field(default_factory=dict)
 
 
+class ScaleSpec(Spec):
+    """The field that the `scale` subresource writes."""
+
+    spec_selector: str
+    field: str
+
+
 class SpecMappingSpec(Spec):
     workload_type: Kind
     description: str = ""
+    # The plural by which the API server serves the kind; the lower-case kind + s if empty.
     resource: str = ""
     spec_selectors: dict[str, SpecSelectorSpec]
+    scale: ScaleSpec | None = None
+
+
+class DataSourceSpec(Spec):
+    """One storage item that policies can impose, as in a workload's storage."""
+
+    id: str = ""
+    pvc: dict[str, Any] | None = None
+    nfs: dict[str, Any] | None = None
+    s3: dict[str, Any] | None = None
+    git: dict[str, Any] | None = None
+    host_path: dict[str, Any] | None = None
+    config_map_volume: dict[str, Any] | None = None
+    secret_volume: dict[str, Any] | None = None
+    data_volume: dict[str, Any] | None = None
+    empty_dir_volume: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _has_one_item(self) -> DataSourceSpec:
+        if len(self._items) != 1:
+            raise ValueError(f"one of {', '.join(self._kinds())} is needed, and only one")
+        return self
+
+    @classmethod
+    def _kinds(cls) -> list[str]:
+        return [name for name in _aliases(cls) if name != "id"]
+
+    @property
+    def _items(self) -> dict[str, dict[str, Any]]:
+        given = self.model_dump(by_alias=True, exclude_none=True)
+        return {kind: given[kind] for kind in self._kinds() if kind in given}
+
+    @property
+    def asset(self) -> tuple[str, dict[str, Any]]:
+        """The kind (`pvc`, as a storage field is called) and the item."""
+        ((kind, item),) = self._items.items()
+        return kind, item
 
 
 _SPECS: dict[str, type[Spec]] = {
@@ -201,11 +253,14 @@ _SPECS: dict[str, type[Spec]] = {
     "GVKPolicy": GvkPolicySpec,
     "FieldGroup": FieldGroupSpec,
     "SpecMapping": SpecMappingSpec,
+    "DataSource": DataSourceSpec,
 }
 # Known kinds whose meaning comes with a later version; said so, not ignored.
-_LATER_KINDS = ("Formatter", "DataSource")
+_LATER_KINDS = ("Formatter",)
 # In the order in which `gatewright crds` prints them.
-POLICY_KINDS = ("WorkloadPolicy", "GVKPolicy", *_LATER_KINDS, "FieldGroup", "SpecMapping")
+POLICY_KINDS = (
+    *("WorkloadPolicy", "GVKPolicy", "Formatter", "FieldGroup", "SpecMapping", "DataSource"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +394,8 @@ def _spec_problems(error: ValidationError, spec_type: type[Spec], path: str) -> 
             message = f"unknown field{did_you_mean(str(item['loc'][-1]), known)}"
         elif item["type"] == "missing":
             message = "is needed"
+        elif item["type"] == "too_short":
+            message = "must not be empty"
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Callable
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from webhook.errors import QuantityError, WebhookError
-from webhook.model.quantity import parse_integer, parse_quantity
+from webhook.model.quantity import format_quantity, parse_integer, parse_quantity
 
 
 class FieldType(StrEnum):
@@ -174,6 +176,19 @@ _READERS: dict[FieldType, Callable[[Any], Any]] = {
     FieldType.OBJECT: _read_object,
     FieldType.ITEMIZED: _read_object,
 }
+
+
+def as_value(amount: Fraction, value_type: FieldType) -> Any:
+    """
+    *amount* as it is written in a field: whole numbers rounded up, quantities as text.
+
+    Up, because who derives a request from a limit wants at least that share.
+    """
+    if value_type is FieldType.QUANTITY:
+        return format_quantity(amount)
+    if value_type is FieldType.INTEGER or amount.denominator == 1:
+        return math.ceil(amount)
+    return float(amount)
 
 
 def same_value(left: Any, right: Any) -> bool:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from webhook.catalog import native_spellings
-from webhook.errors import MissingReferenceError, SpecError
+from webhook.errors import MissingReferenceError, QuantityError, SpecError
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
 from webhook.mapping.fields import Field, is_secret
 from webhook.model.decision import Rule, Source
@@ -22,15 +22,19 @@ from webhook.model.globs import Glob
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.labels import is_label_key, is_label_value
 from webhook.model.names import did_you_mean
-from webhook.model.quantity import canonical
+from webhook.model.quantity import canonical, parse_quantity
 from webhook.model.values import FieldType, ValueTypeError, json_type, read_value
+from webhook.policy.assets import Asset
 from webhook.policy.enforcement import (
+    IMPOSED,
     MUTATING,
     CompiledPolicy,
+    Derivation,
     Enforcement,
     Entry,
     Slot,
 )
+from webhook.policy.item_rules import ItemEntry, ItemRules
 
 _BOUNDS = (Rule.MIN, Rule.MAX)
 _LISTS = (Rule.OPTIONS, Rule.PATTERN)
@@ -45,9 +49,9 @@ _NATIVE_RULES: dict[FieldType, tuple[Rule, ...]] = {
     FieldType.BOOLEAN: (Rule.CAN_EDIT, *_ALWAYS),
     FieldType.STRING: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
     FieldType.IPADDRESS: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
-    FieldType.INTEGER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP),
-    FieldType.NUMBER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP),
-    FieldType.QUANTITY: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS),
+    FieldType.INTEGER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP, Rule.DEFAULT_FROM),
+    FieldType.NUMBER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP, Rule.DEFAULT_FROM),
+    FieldType.QUANTITY: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.DEFAULT_FROM),
     FieldType.STRINGS: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
     FieldType.INTEGERS: (Rule.CAN_EDIT, *_ALWAYS, Rule.OPTIONS),
     FieldType.NUMBERS: (Rule.CAN_EDIT, *_ALWAYS, Rule.OPTIONS),
@@ -75,12 +79,13 @@ _BODY_WORDS = frozenset({"key", "value", "values"})
 # Selectors that a hierarchical policy may name in front of a field.
 _ROLES = ("master", "worker", "leader")
 
-# Known words of the language whose meaning comes with a later version; said so, not ignored.
-_LATER = ("defaultFrom", "canAdd", "locked")
+_NUMERIC = (FieldType.INTEGER, FieldType.NUMBER, FieldType.QUANTITY)
 
 
 def compile_policy(
-    document: Document, mappings: Mapping[GroupVersionKind, CompiledMapping]
+    document: Document,
+    mappings: Mapping[GroupVersionKind, CompiledMapping],
+    assets: Mapping[str, Asset] | None = None,
 ) -> list[CompiledPolicy]:
     """
     Compile one policy document, once for each kind that it names.
@@ -105,7 +110,7 @@ def compile_policy(
                 MissingReferenceError("spec.workloadType", f"no mapping for {kind}{hint}")
             )
             continue
-        compiler = _Compiler(document, mapping, problems, named=len(kinds) > 1)
+        compiler = _Compiler(document, mapping, problems, assets or {}, named=len(kinds) > 1)
         if isinstance(spec, WorkloadPolicySpec):
             entries = tuple(compiler.hierarchical(spec))
         else:
@@ -137,11 +142,13 @@ class _Compiler:
         document: Document,
         mapping: CompiledMapping,
         problems: list[SpecError],
+        assets: Mapping[str, Asset],
         *,
         named: bool,
     ) -> None:
         spec = document.spec
         self._mapping = mapping
+        self._assets = assets
         self._problems = problems
         # With several kinds in one document each problem names the kind.
         self._for_kind = f" (for {mapping.kind})" if named else ""
@@ -297,42 +304,144 @@ class _Compiler:
     # -- WorkloadPolicy ---------------------------------------------------------------------
 
     def hierarchical(self, spec: WorkloadPolicySpec) -> Iterator[Entry]:
-        if spec.imposed_assets:
-            self._problem("spec.imposedAssets", "imposed assets are not available yet")
         tree = _NativeFields(self._mapping)
+        yield from self._imposed(tree, spec.imposed_assets)
         for path, homes, value in self._leaves(tree, spec.defaults or {}, "spec.defaults"):
             field = homes[0].field
+            if field.type is FieldType.ITEMIZED:
+                for item in self._items_of(field).defaults(value, path):
+                    yield from self._entries(homes, item.enforcement, item.path, item)
+                continue
             enforcement = self._enforcement(Rule.DEFAULT, value, field, path)
             if enforcement is not None:
                 yield from self._entries(homes, enforcement, path)
         for path, homes, value in self._leaves(tree, spec.rules or {}, "spec.rules"):
             field = homes[0].field
-            if value is None:
+            if field.type is FieldType.ITEMIZED:
+                for item in self._items_of(field).rules(value, path, self._rules_of):
+                    yield from self._entries(homes, item.enforcement, item.path, item)
                 continue
-            if not isinstance(value, dict):
-                self._problem(path, f"must be an object of rules, got {json_type(value)}")
+            beside = homes[0].selector.fields
+            for enforcement in self._rules_of(field, value, path, beside):
+                yield from self._entries(homes, enforcement, f"{path}.{enforcement.rule}")
+
+    def _imposed(self, tree: _NativeFields, imposed: Any) -> Iterator[Entry]:
+        """`imposedAssets`: a list of names or ids, or such a list for each role."""
+        sections = imposed if isinstance(imposed, dict) else {"": imposed}
+        for role, references in sections.items():
+            path = f"spec.imposedAssets.{role}" if role else "spec.imposedAssets"
+            if references is None:
                 continue
-            allowed = _native_rules_of(field)
-            given: dict[Rule, str] = {}
-            for word, body in value.items():
-                name = _rule_named(word)
-                if name is not None and given.setdefault(name, word) != word:
-                    self._problem(f"{path}.{word}", f"the same rule stands at {given[name]}")
-                    continue
-                if name is None or name not in allowed:
-                    self._problem(f"{path}.{word}", _no_such_rule(word, allowed, field))
-                    continue
-                where = f"{path}.{name}"
-                enforcement = self._enforcement(name, body, field, where)
-                if enforcement is not None:
-                    yield from self._entries(homes, enforcement, where)
+            if not isinstance(references, list):
+                self._problem(path, f"must be a list of names or ids, got {json_type(references)}")
+                continue
+            for index, reference in enumerate(references):
+                yield from self._impose(tree, role, reference, f"{path}[{index}]")
+
+    def _impose(self, tree: _NativeFields, role: str, reference: Any, path: str) -> Iterator[Entry]:
+        asset = self._assets.get(reference.lower()) if isinstance(reference, str) else None
+        if asset is None:
+            self._problems.append(
+                MissingReferenceError(path, f"no DataSource {str(reference)!r}{self._for_kind}")
+            )
+            return
+        if asset.credential:
+            problem = f"{asset.name} references a credential ({asset.credential})"
+            self._problem(path, f"{problem}, so it can't be imposed")
+            return
+        name = tree.canonical(f"{role}.{asset.field}" if role else asset.field)
+        homes = tree.homes(name) if name is not None else ()
+        if not homes:
+            self._problem(path, f"{self._mapping.kind.kind} has no field {asset.field}")
+            return
+        item = self._items_of(homes[0].field).item(dict(asset.item), path)
+        if item is None:
+            return
+        key = item[homes[0].field.item_key]
+        enforcement = Enforcement(Rule.IMPOSED, item, key, FieldType.ITEMIZED, self._source)
+        yield from self._entries(
+            homes, enforcement, path, ItemEntry(enforcement, path, key=key, attribute=IMPOSED)
+        )
+
+    def _items_of(self, field: Field) -> ItemRules:
+        return ItemRules(field, self._source, self._problem, self._enforcement)
+
+    def _rules_of(
+        self, field: Field, value: Any, path: str, beside: Mapping[str, Field] | None = None
+    ) -> Iterator[Enforcement]:
+        """The rules of one field *beside* others, or of one attribute of the items of a field."""
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            self._problem(path, f"must be an object of rules, got {json_type(value)}")
+            return
+        allowed = _native_rules_of(field)
+        given: dict[Rule, str] = {}
+        for word, body in value.items():
+            name = _rule_named(word)
+            if name is not None and given.setdefault(name, word) != word:
+                self._problem(f"{path}.{word}", f"the same rule stands at {given[name]}")
+                continue
+            if name is Rule.DEFAULT_FROM and beside is None:
+                self._problem(f"{path}.{word}", "defaultFrom of an attribute is not available yet")
+                continue
+            if name is None or name not in allowed:
+                self._problem(f"{path}.{word}", _no_such_rule(word, allowed, field))
+                continue
+            if name is Rule.DEFAULT_FROM:
+                enforcement = self._default_from(field, body, beside or {}, f"{path}.{name}")
+            else:
+                enforcement = self._enforcement(name, body, field, f"{path}.{name}")
+            if enforcement is not None:
+                yield enforcement
+
+    def _default_from(
+        self, field: Field, body: Any, beside: Mapping[str, Field], path: str
+    ) -> Enforcement | None:
+        """`{field, factor}`: the field with or without its section, which is that of *field*."""
+        if not isinstance(body, dict) or not isinstance(body.get("field"), str):
+            self._problem(path, "must be {field: F, factor: N}; factor is 1 if left out")
+            return None
+        for word in sorted(set(body) - {"field", "factor"}):
+            self._problem(f"{path}.{word}", f"unknown field{did_you_mean(word, body)}")
+            return None
+        section = field.name.rpartition(".")[0]
+        known = {
+            name: other
+            for name, other in beside.items()
+            if name.rpartition(".")[0] == section and other.type in _NUMERIC
+        }
+        named = native_spellings().get(body["field"].lower(), body["field"])
+        wanted = (named.lower(), f"{section}.{named}".lower())
+        found = [other for name, other in known.items() if name.lower() in wanted]
+        if not found or found[0] is field or found[0].type is None or field.type is None:
+            others = [name for name in known if name != field.name]
+            hint = did_you_mean(body["field"], others)
+            self._problem(f"{path}.field", f"no numeric field {body['field']!r} beside it{hint}")
+            return None
+        try:
+            factor = parse_quantity(body.get("factor", 1))
+        except QuantityError:
+            factor = Fraction(0)
+        if factor <= 0:
+            self._problem(f"{path}.factor", "must be a number above 0")
+            return None
+        source = found[0]
+        derivation = Derivation(source.name, source.ref, source.type or FieldType.NUMBER, factor)
+        value = f"{body.get('factor', 1)} × {source.name}"
+        return Enforcement(Rule.DEFAULT_FROM, value, derivation, field.type, self._source)
 
     def _entries(
-        self, homes: Sequence[_Home], enforcement: Enforcement, path: str
+        self,
+        homes: Sequence[_Home],
+        enforcement: Enforcement,
+        path: str,
+        item: ItemEntry | None = None,
     ) -> Iterator[Entry]:
         """One enforcement at every home of its field. `image` and `master.image` may clash."""
+        key, attribute = (None, None) if item is None else (item.key, item.attribute)
         for home in homes:
-            slot = Slot(home.selector.name, home.field.name)
+            slot = Slot(home.selector.name, home.field.name, key, attribute)
             twice = self._claimed.setdefault((slot, enforcement.rule), path)
             if twice == path:
                 yield Entry(slot, home.field, enforcement, path)
@@ -353,9 +462,6 @@ class _Compiler:
             elif name is None:
                 self._problem(where, f"unknown field{tree.hint(prefix, key)}")
             elif homes := tree.homes(name):
-                if homes[0].field.type is FieldType.ITEMIZED:
-                    self._problem(where, f"itemized field {name!r} is not available yet")
-                    continue
                 if name.lower() != f"{prefix}{key}".lower():
                     self.warnings.append(f"{where}: {key} is read as {name}")
                 yield where, homes, value
@@ -449,7 +555,7 @@ class _NativeFields:
 
 def _rule_named(word: str) -> Rule | None:
     for rule in Rule:
-        if rule.lower() == word.lower() and rule is not Rule.TYPE:
+        if rule.lower() == word.lower() and rule.is_policy_rule:
             return rule
     return None
 
@@ -489,8 +595,6 @@ def _has_wide_integer(value: Any) -> bool:
 
 
 def _no_such_rule(word: str, allowed: tuple[Rule, ...], field: Field) -> str:
-    if word.lower() in [later.lower() for later in _LATER]:
-        return f"{word} is not available yet"
     known = _rule_named(word)
     kind = field.type.value if field.type else "untyped"
     article = "an" if kind[0] in "aeiou" else "a"
@@ -527,7 +631,9 @@ def _read_rule(rule: Rule, body: Any, value_type: FieldType) -> tuple[Any, Any]:
     """
     if rule in _FLAGS:
         if not isinstance(body, bool):
-            raise SpecError("", f"must be true or false, got {json_type(body)}")
+            whole = "; the field is ruled as a whole, not by item or key"
+            hint = whole if isinstance(body, dict) and value_type is FieldType.OBJECT else ""
+            raise SpecError("", f"must be true or false, got {json_type(body)}{hint}")
         # `required: false`, `blocked: false` and `canEdit: true` are what holds without them.
         asks = body is not (rule is Rule.CAN_EDIT)
         return body, True if asks else None

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from webhook.errors import SpecError
+from webhook.mapping.fields import read_ref
 from webhook.model.decision import NOT_SHOWN, Rule
 from webhook.model.scopes import Branch, Scope
-from webhook.policy.effective import effective_entries
-from webhook.policy.enforcement import MUTATING, CompiledPolicy, Entry, Slot
+from webhook.model.values import FieldType, read_value
+from webhook.policy.effective import effective_entries, place_of
+from webhook.policy.enforcement import IMPOSED, MUTATING, CompiledPolicy, Entry, Slot
 from webhook.policy.judge import judge, show
 
 _FLAGS = (Rule.REQUIRED, Rule.BLOCKED, Rule.CAN_EDIT)
@@ -106,21 +108,17 @@ def _overruled(narrow: CompiledPolicy, broad: CompiledPolicy) -> Iterator[tuple[
 
 def _outranked(policy: CompiledPolicy, flat: CompiledPolicy) -> Iterator[tuple[Entry, str]]:
     """Defaults of a WorkloadPolicy where a GVKPolicy writes as well: the GVKPolicy's counts."""
-    writing = {_place(entry): entry for entry in flat.entries if entry.enforcement.rule in MUTATING}
+    writing = {
+        place_of(entry): entry for entry in flat.entries if entry.enforcement.rule in MUTATING
+    }
     for entry in policy.entries:
-        other = writing.get(_place(entry))
+        other = writing.get(place_of(entry))
         if other is not None and entry.enforcement.rule in MUTATING:
             yield (
                 entry,
                 f"{entry.enforcement.rule} of {entry.slot} never acts where the GVKPolicy holds too"
                 f" ({flat.source}): its {other.enforcement.rule} counts",
             )
-
-
-def _place(entry: Entry) -> tuple[str, tuple[str, ...]]:
-    """Where an entry writes. A field may have a name of each kind of policy."""
-    key = entry.slot.key
-    return entry.slot.selector, entry.field.ref if key is None else (*entry.field.ref, key)
 
 
 def _meetings(
@@ -196,6 +194,8 @@ def _conflicts(
         reported: set[Slot] = set()
         for entry in candidate.entries:
             is_default = entry.enforcement.rule in MUTATING
+            if entry.slot.attribute == IMPOSED:
+                continue  # Assets that several policies impose are united.
             if entry.slot in reported or (not same_unit and is_default):
                 continue
             if _claim(entry, flat=candidate.is_flat) in held:
@@ -249,19 +249,70 @@ def _contradictions(
                 continue
         others = [str(source) for source in sources if source != candidate.source]
         against = f"; {', and '.join(others)}, against {candidate.source}" if others else ""
-        path = own[0].path if own else paths[found.slot]
+        path = own[0].path if own else _path_to(found.slot, paths)
         yield SpecError(path, f"{found.slot}: {found.text}{against}")
+
+
+def _path_to(slot: Slot, paths: Mapping[Slot, str]) -> str:
+    """Where the candidate speaks about *slot*, else about its field."""
+    beside = [path for other, path in paths.items() if _field_of(other) == _field_of(slot)]
+    return paths.get(slot, beside[0])
+
+
+def _field_of(slot: Slot) -> tuple[str, str]:
+    return slot.selector, slot.field
 
 
 def _find_contradictions(
     policies: Sequence[CompiledPolicy], slots: Iterable[Slot]
 ) -> Iterator[_Contradiction]:
     in_force: dict[Slot, list[Entry]] = {slot: [] for slot in slots}
+    itemized: dict[tuple[str, str], list[Entry]] = {_field_of(slot): [] for slot in slots}
     for effective in effective_entries(policies):
-        if effective.entry.slot in in_force:
-            in_force[effective.entry.slot].append(effective.entry)
+        entry = effective.entry
+        if entry.slot in in_force:
+            in_force[entry.slot].append(entry)
+        if entry.field.type is FieldType.ITEMIZED and _field_of(entry.slot) in itemized:
+            itemized[_field_of(entry.slot)].append(entry)
     for slot, entries in in_force.items():
         yield from _of_slot(slot, sorted(entries, key=lambda entry: entry.enforcement.rank))
+    for entries in itemized.values():
+        yield from _of_items(entries)
+
+
+def _of_items(entries: Sequence[Entry]) -> Iterator[_Contradiction]:
+    """Items of one field that policies give, against the rules on the attributes of all items."""
+    judging: dict[str, list[Entry]] = {}
+    filled: set[str] = set()
+    for entry in entries:
+        attribute = entry.slot.attribute
+        if attribute is not None and entry.enforcement.rule in _VALUE_RULES:
+            judging.setdefault(attribute, []).append(entry)
+        elif attribute is not None and entry.enforcement.rule is Rule.DEFAULT:
+            filled.add(attribute)
+    given = [
+        entry
+        for entry in entries
+        if entry.slot.key is not None and entry.enforcement.rule in (Rule.DEFAULT, Rule.IMPOSED)
+    ]
+    for item, (attribute, rules) in itertools.product(given, judging.items()):
+        field = item.field.attributes[attribute]
+        value = read_ref(item.enforcement.value, field.ref)
+        if value is None and attribute in filled:
+            continue  # That default is held against the rules at its own slot.
+        base = next((e.enforcement for e in rules if e.enforcement.rule is Rule.MIN), None)
+        for rule in rules:
+            meaning = None if value is None else read_value(value, rule.enforcement.type)
+            wrong = judge(rule.enforcement, meaning, minimum=base)
+            if wrong is not None:
+                hidden = field.sensitive or item.field.sensitive
+                shown = "" if value is None else f" {NOT_SHOWN if hidden else show(value)}"
+                accepted = f" ({wrong.accepted})" if wrong.accepted and not hidden else ""
+                yield _Contradiction(
+                    replace(item.slot, attribute=attribute),
+                    f"{item.enforcement.rule}{shown}: {wrong.text}{accepted}",
+                    (item, rule),
+                )
 
 
 def _of_slot(slot: Slot, entries: Sequence[Entry]) -> Iterator[_Contradiction]:

@@ -10,7 +10,9 @@ hold, and of two defaults the GVKPolicy's counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
+from typing import Any
 
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector, ItemPattern
 from webhook.mapping.fields import Field
@@ -18,7 +20,16 @@ from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Branch, Scope
-from webhook.policy.enforcement import MUTATING, CompiledPolicy, Enforcement, Entry, Slot
+from webhook.model.values import FieldType
+from webhook.policy.enforcement import (
+    IMPOSED,
+    MUTATING,
+    WRITING,
+    CompiledPolicy,
+    Enforcement,
+    Entry,
+    Slot,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +37,8 @@ class FieldPlan:
     """
     Everything that is enforced at one slot.
 
-    *ref* leads from the place to the value. Of *sets* and *defaults* the first counts; canEdit
+    *ref* leads from the place to the value. Of *sets* and *defaults* the first counts; *derived*
+    fills what they leave absent; canEdit
     compares with *standard*, the first of both. *filled* are the values that the API server fills
     in before it asks us: there a default or `required` never acts, and `blocked` and `canEdit`
     accept those values, and if there is only one, a field that is absent has it. Items of
@@ -40,6 +52,7 @@ class FieldPlan:
     sets: tuple[Enforcement, ...] = ()
     defaults: tuple[Enforcement, ...] = ()
     judges: tuple[Enforcement, ...] = ()
+    derived: Enforcement | None = None
     standard: Enforcement | None = None
     filled: tuple[object, ...] = ()
     own_items: tuple[ItemPattern, ...] = ()
@@ -53,11 +66,29 @@ class FieldPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemPlan:
+    """
+    Everything that is enforced on one itemized field.
+
+    *items* are its default items, *defaults* and *judges* those of attributes of all items, by
+    attribute. *locked* are keys, each with the rule that says so.
+    """
+
+    field: Field
+    items: tuple[Enforcement, ...] = ()
+    defaults: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
+    judges: Mapping[str, tuple[Enforcement, ...]] = dataclass_field(default_factory=dict)
+    can_add: Enforcement | None = None
+    locked: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SelectorPlan:
     """What is enforced at the places of one selector."""
 
     selector: CompiledSelector
     fields: tuple[FieldPlan, ...]
+    items: tuple[ItemPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +108,18 @@ class Effective:
 
     entry: Entry
     overrides: tuple[Entry, ...] = ()
+
+
+def place_of(entry: Entry) -> tuple[str, tuple[str, ...]]:
+    """
+    Selector and path from its places to where *entry* acts.
+
+    Two slots may be one place, if a field has one name for each kind of policy.
+    """
+    slot = entry.slot
+    key = () if slot.key is None else (slot.key,)
+    attribute = () if slot.attribute is None else ("[]", slot.attribute)
+    return slot.selector, (*entry.field.ref, *key, *attribute)
 
 
 def holds_at(policy: CompiledPolicy, branch: Branch) -> bool:
@@ -126,7 +169,24 @@ def _default_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
                 age(item[0].document),
             ),
         )
-        yield Effective(ordered[0][1], tuple([entry for _, entry in ordered[1:]]))
+        first = ordered[0][1]
+        if first.enforcement.type is FieldType.ITEMIZED:
+            first = _merge_items([entry for _, entry in ordered])
+        yield Effective(first, tuple([entry for _, entry in ordered[1:]]))
+
+
+def _merge_items(entries: Sequence[Entry]) -> Entry:
+    """One default item that several scopes give: attribute by attribute the narrowest counts."""
+    merged: Any = {}
+    for entry in reversed(entries):
+        merged = _merge(merged, entry.enforcement.value)
+    return replace(entries[0], enforcement=replace(entries[0].enforcement, value=merged))
+
+
+def _merge(wide: Any, narrow: Any) -> Any:
+    if not isinstance(wide, dict) or not isinstance(narrow, dict):
+        return narrow
+    return {**wide, **{key: _merge(wide.get(key), value) for key, value in narrow.items()}}
 
 
 def _flat_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
@@ -168,14 +228,24 @@ def build_plan(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> 
     for effective in effective_entries(policies):
         slots.setdefault(effective.entry.slot, []).append(effective.entry)
     by_selector: dict[str, list[FieldPlan]] = {}
+    itemized: dict[str, dict[str, list[Entry]]] = {}
     for slot, entries in slots.items():
         selector = mapping.selectors[slot.selector]
-        by_selector.setdefault(slot.selector, []).append(_field_plan(selector, slot, entries))
+        plans = by_selector.setdefault(slot.selector, [])
+        if entries[0].field.type is FieldType.ITEMIZED:
+            of_selector = itemized.setdefault(slot.selector, {})
+            of_selector.setdefault(slot.field, []).extend(entries)
+        else:
+            plans.append(_field_plan(selector, slot, entries))
     return Plan(
         mapping=mapping,
         selectors=tuple(
             [
-                SelectorPlan(selector, tuple(by_selector[name]))
+                SelectorPlan(
+                    selector,
+                    tuple(by_selector[name]),
+                    tuple([_item_plan(entries) for entries in itemized.get(name, {}).values()]),
+                )
                 for name, selector in mapping.selectors.items()
                 if name in by_selector
             ]
@@ -213,13 +283,47 @@ def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) ->
             [
                 item
                 for item in ordered
-                if item.rule not in MUTATING and not (filled and item.rule is Rule.REQUIRED)
+                if item.rule not in (*MUTATING, *WRITING)
+                and not (filled and item.rule is Rule.REQUIRED)
             ]
         ),
+        derived=next(iter([item for item in ordered if item.rule is Rule.DEFAULT_FROM]), None),
         standard=next(iter((*sets, *defaults)), None),
         filled=selector.server_defaults.get(field.name, ()),
         own_items=selector.server_items.get(field.name, ()),
         copy_of=_ref_beside(selector, field.name, slot.key),
+    )
+
+
+def _item_plan(entries: list[Entry]) -> ItemPlan:
+    judges: dict[str, list[Enforcement]] = {}
+    defaults: dict[str, Enforcement] = {}
+    items: list[Enforcement] = []
+    can_add: Enforcement | None = None
+    locked: dict[str, Enforcement] = {}
+    imposed: dict[str, Enforcement] = {}
+    for entry in entries:
+        enforcement, attribute = entry.enforcement, entry.slot.attribute
+        if enforcement.rule is Rule.CAN_ADD:
+            can_add = enforcement
+        elif enforcement.rule is Rule.LOCKED:
+            locked |= dict.fromkeys(enforcement.meaning, enforcement)
+        elif attribute == IMPOSED:
+            imposed[enforcement.meaning] = enforcement
+        elif attribute is None:
+            items.append(enforcement)
+        elif enforcement.rule is Rule.DEFAULT:
+            defaults[attribute] = enforcement
+        else:
+            judges.setdefault(attribute, []).append(enforcement)
+    return ItemPlan(
+        field=entries[0].field,
+        # Imposed last, in place of a default item of the same key; nobody may change them.
+        items=(*[item for item in items if item.meaning not in imposed], *imposed.values()),
+        defaults=defaults,
+        judges={attribute: tuple(rules) for attribute, rules in judges.items()},
+        can_add=can_add,
+        locked={**locked, **imposed},
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webhook.mapping.compiled import CompiledSelector, ItemPattern
@@ -17,10 +17,18 @@ from webhook.mapping.fields import Field, RefMismatchError, read_ref
 from webhook.mapping.locate import JqPlaces, Locator, OldPaths, Places, item_name
 from webhook.model.decision import NOT_SHOWN, Change, NotApplied, Rule, Source, Violation
 from webhook.model.pointer import Path, lookup
-from webhook.model.values import FieldType, ValueTypeError, json_type, read_value, same_value
+from webhook.model.values import (
+    FieldType,
+    ValueTypeError,
+    as_value,
+    json_type,
+    read_value,
+    same_value,
+)
 from webhook.patch import Editor
-from webhook.policy.effective import FieldPlan, Plan, SelectorPlan
-from webhook.policy.enforcement import Enforcement
+from webhook.policy.effective import FieldPlan, ItemPlan, Plan, SelectorPlan
+from webhook.policy.enforcement import Derivation, Enforcement
+from webhook.policy.items import ItemChange, ItemizedField, ItemProblem
 from webhook.policy.judge import Problem, judge, show
 
 # A printed value is cut at this length: the message has to stay readable.
@@ -91,6 +99,19 @@ class Enforcer:
         for site, field_plan in self._sets:
             self._set_by.setdefault(site.path + field_plan.ref, field_plan.sets[0])
 
+        self._itemized = [
+            (site, self._itemized_field(site, item_plan))
+            for site in self._sites
+            for item_plan in site.plan.items
+        ]
+
+    def _itemized_field(self, site: _Site, plan: ItemPlan) -> ItemizedField:
+        selector = site.plan.selector.name
+        name = plan.field.name if selector == "spec" else f"{selector}.{plan.field.name}"
+        ref = plan.field.ref
+        old_path = None if site.old_path is None else site.old_path + ref
+        return ItemizedField(plan, name, site.path + ref, self.editor, self._old, old_path)
+
     def _ranked(
         self, enforcements: Callable[[FieldPlan], tuple[Enforcement, ...]]
     ) -> list[tuple[_Site, FieldPlan]]:
@@ -115,6 +136,45 @@ class Enforcer:
             self._set(site, plan, plan.sets[0])
         for site, plan in self._ranked(lambda field_plan: field_plan.defaults):
             self._default(site, plan, plan.defaults[0])
+        for site in self._sites:
+            for plan in site.plan.fields:
+                if plan.derived is not None:
+                    self._derive(site, plan, plan.derived)
+        for site, itemized in self._itemized:
+            for change in itemized.mutate():
+                self._add_item_change(site, itemized.plan, change)
+
+    def _add_item_change(self, site: _Site, plan: ItemPlan, change: ItemChange) -> None:
+        self.findings.changes.append(
+            Change(
+                path=change.path,
+                field=_item_field(plan, change.attribute),
+                selector=site.plan.selector.name,
+                item=change.item,
+                rule=change.enforcement.rule,
+                old=None,
+                new=printable(change.field, change.value) if change.attribute else change.item,
+                source=change.enforcement.source,
+            )
+        )
+
+    def _add_item_problem(self, site: _Site, plan: ItemPlan, found: ItemProblem) -> None:
+        hidden = found.field.sensitive and found.rule not in (Rule.TYPE, Rule.REQUIRED)
+        accepted = found.problem.accepted
+        self.findings.violations.append(
+            Violation(
+                path=found.path,
+                field=_item_field(plan, found.attribute),
+                selector=site.plan.selector.name,
+                item=found.item,
+                rule=found.rule,
+                problem=found.problem.text,
+                value=printable(found.field, found.value),
+                accepted=NOT_SHOWN if hidden and accepted else accepted,
+                source=found.source,
+                is_missing=found.rule is Rule.REQUIRED,
+            )
+        )
 
     def _set(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> None:
         if self._set_by[site.path + plan.ref] is not enforcement:
@@ -149,6 +209,31 @@ class Enforcer:
             )
         else:
             self._write(site, plan, enforcement, current, theirs)
+
+    def _derive(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> None:
+        """Fill what is still absent from another field of the place."""
+        derivation: Derivation = enforcement.meaning
+        try:
+            node = self._node(site)
+            current, source = read_ref(node, plan.ref), read_ref(node, derivation.ref)
+            if current is not None or source is None:
+                return
+            if self._is_untouched(site, plan, current):
+                return
+            amount = read_value(source, derivation.type) * derivation.factor
+        except (RefMismatchError, ValueTypeError):
+            return  # Judged: a value of the wrong type.
+        value = as_value(amount, enforcement.type)
+        meaning = read_value(value, enforcement.type)
+        filled = replace(enforcement, value=value, meaning=meaning)
+        reason = self._contradiction(site, plan, filled)
+        if reason:
+            path = site.path + plan.ref
+            self.findings.not_applied.append(
+                NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
+            )
+        else:
+            self._write(site, plan, filled, current, [])
 
     def _write(
         self,
@@ -234,7 +319,10 @@ class Enforcer:
         for site in self._sites:
             for plan in site.plan.fields:
                 self._judge_field(site, plan)
-        self.findings.violations.sort(key=lambda item: (item.field, item.rule, _order(item.path)))
+        for site, itemized in self._itemized:
+            for found in itemized.judge():
+                self._add_item_problem(site, itemized.plan, found)
+        self.findings.violations.sort(key=sort_key)
 
     def _judge_mismatches(self, part: SelectorPlan, places: Places) -> None:
         enforced = [
@@ -407,8 +495,14 @@ class Enforcer:
                 value=got,
                 accepted=NOT_SHOWN if hidden and problem.accepted else problem.accepted,
                 source=source,
+                is_missing=rule is Rule.REQUIRED,
             )
         )
+
+
+def _item_field(plan: ItemPlan, attribute: str) -> str:
+    """The policy path of an itemized field, or of an attribute of its items."""
+    return f"{plan.field.name}.{attribute}" if attribute else plan.field.name
 
 
 def _wrong_type(expected: str) -> Problem:
@@ -521,6 +615,11 @@ def _names(value: list[Any]) -> Iterator[str]:
         name = item.get("name") if isinstance(item, dict) else item
         if isinstance(name, str):
             yield name
+
+
+def sort_key(violation: Violation) -> tuple[Any, ...]:
+    """Violations are told by field, then rule, then place."""
+    return violation.field, violation.rule, _order(violation.path)
 
 
 def _order(path: Path) -> tuple[tuple[bool, int, str], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from webhook.mapping.fields import Field
@@ -12,8 +13,14 @@ from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Scope
 from webhook.model.values import FieldType
 
-# Rules that write; all others judge. `set` does both.
-MUTATING = frozenset({Rule.SET, Rule.DEFAULT, Rule.DEFAULT_FROM})
+# Rules that give a literal value; `set` judges as well.
+MUTATING = frozenset({Rule.SET, Rule.DEFAULT, Rule.IMPOSED})
+
+# Stands as the attribute in the slot of an imposed item, which is beside a default item of its
+# key and not instead of it.
+IMPOSED = "imposedAssets"
+# Rules that judge nothing.
+WRITING = frozenset({Rule.DEFAULT, Rule.DEFAULT_FROM, Rule.IMPOSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +28,28 @@ class Slot:
     """
     Where enforcements act: a field at the places of a selector, for map fields one *key* of it.
 
-    Two slots are the same if all three are; that is the identity of a GVKPolicy's rule.
+    Of an itemized field the key is that of an item, and *attribute* is one of all its items. Two
+    slots are the same if all parts are; that is the identity of a GVKPolicy's rule.
     """
 
     selector: str
     field: str
     key: str | None = None
+    attribute: str | None = None
 
     def __str__(self) -> str:
-        return self.field if self.key is None else f"{self.field}[{self.key}]"
+        name = self.field if self.attribute is None else f"{self.field}.{self.attribute}"
+        return name if self.key is None else f"{name}[{self.key}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Where a `defaultFrom` takes its value from: another field of the place, times *factor*."""
+
+    field: str
+    ref: tuple[str, ...]
+    type: FieldType
+    factor: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +58,8 @@ class Enforcement:
     One rule with its value.
 
     *value* is what is written or said to people, *meaning* what is compared (`read_value` of it;
-    for options and pattern a tuple). *type* is that of the value at the slot.
+    for options and pattern a tuple, for defaultFrom a `Derivation`, for an item its key). *type*
+    is that of the value at the slot.
     """
 
     rule: Rule

@@ -63,7 +63,7 @@ def judge(
         if _is_empty(meaning):
             return None
         count = len(meaning) if isinstance(meaning, (tuple, list)) else 1
-        return Problem("no value may be given", "no value", count)
+        return Problem("blocked by the policy", "no value", count)
     if rule is Rule.CAN_EDIT:
         return _judge_can_edit(meaning, default)
     if rule is Rule.STEP:

@@ -28,6 +28,7 @@ from webhook.model.kinds import POLICY_GROUP, GroupVersionKind
 from webhook.model.manifests import Manifest
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
+from webhook.policy.assets import Asset, by_reference, compile_asset
 from webhook.policy.compile import compile_policy
 from webhook.policy.contradictions import Territory, check_policy, shadowed
 from webhook.policy.effective import Plan, PolicySet, age
@@ -97,10 +98,12 @@ class Snapshot:
         """
         Where a workload in *namespace* stands. Without labels, the namespace is the project.
 
-        Another *project* may be named; its department is then that of its queue.
+        Another *project* may be named; its department is then the one that it lies in.
         """
         if project is not None:
-            return Branch(self.settings.cluster_name, self.queues.get(project, ""), project)
+            known = self.territory.departments_of(project)
+            department = next(iter(known)) if len(known) == 1 else self.queues.get(project, "")
+            return Branch(self.settings.cluster_name, department, project)
         labels = self.namespaces.get(namespace, {})
         return _branch(namespace, labels, self.queues, self.settings)
 
@@ -283,7 +286,7 @@ class _Builder:
         self._keep_last_good()
         groups = self._compile_groups()
         mappings = self._compile_mappings(groups)
-        policies = self._compile_policies(mappings)
+        policies = self._compile_policies(mappings, self._compile_assets(groups))
         documents = tuple(sorted(self._in_force, key=lambda document: document.key))
         surroundings = {"namespaces": self._namespaces, "queues": self._queues}
         return Snapshot(
@@ -383,15 +386,32 @@ class _Builder:
         if problems:
             raise ExceptionGroup("the mapping is wrong", problems)
 
+    def _compile_assets(self, groups: Mapping[str, CompiledGroup]) -> dict[str, Asset]:
+        """The data sources in force, by what policies may call them."""
+        assets: list[tuple[Document, Asset]] = []
+        for document in self._of_kind("DataSource"):
+            for version in self._versions(document):
+                try:
+                    asset = compile_asset(version, groups["training"].fields)
+                except Exception as error:  # noqa: BLE001  See _report.
+                    self._report(document.source, error)
+                else:
+                    assets.append((version, asset))
+                    self._accept(version)
+                    break
+        return by_reference(assets)
+
     def _compile_policies(
-        self, mappings: Mapping[GroupVersionKind, CompiledMapping]
+        self,
+        mappings: Mapping[GroupVersionKind, CompiledMapping],
+        assets: Mapping[str, Asset],
     ) -> list[CompiledPolicy]:
         accepted: dict[GroupVersionKind, list[CompiledPolicy]] = {}
         territory = _territory(self._namespaces, self._queues, self._settings)
         for document in self._of_kind(*_POLICY_KINDS):
             for version in self._versions(document):
                 try:
-                    compiled = compile_policy(version, mappings)
+                    compiled = compile_policy(version, mappings, assets)
                     problems = [
                         problem
                         for policy in compiled

@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.admission.builders import UID, decoded, make_pod, make_review
-from webhook.admission.decode import MAX_NESTING, decode_review
+from webhook.admission.decode import (
+    MAX_NESTING,
+    MAX_VALUES,
+    _count_values,
+    _measure_depth,
+    _without_texts,
+    decode_review,
+)
 from webhook.errors import DecodeError
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.request import Operation
@@ -140,7 +150,7 @@ def test_there_is_always_a_name_to_call_it_by(fields: dict[str, Any], want: str)
     assert decoded(**fields).request.display_name == want
 
 
-@pytest.mark.parametrize("levels", [1000, 1024, 1025, 100_000])
+@pytest.mark.parametrize("levels", [MAX_NESTING, 1000, 1024, 1025, 100_000])
 def test_a_thousand_levels_are_an_error_and_no_crash(levels: int) -> None:
     body = orjson.dumps(make_review(object={"deep": "HERE"}))
     body = body.replace(b'"HERE"', b"[" * levels + b"]" * levels)
@@ -168,15 +178,95 @@ def test_the_limit_of_levels_is_exact(levels: int, is_accepted: bool) -> None:
             decode_review(body)
 
 
+TEXTS = {
+    "brackets": "[{" * 3000,
+    "commas": "," * (MAX_VALUES + 1),
+    "quotes": '"[' * 3000,
+    "backslashes": "\\" * 3001 + '"[' * 3000,
+    "backslash-at-the-end": "[" * 3000 + "\\",
+    "not-ascii": "é[" * 3000,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_what_stands_in_a_text_is_neither_depth_nor_a_value(text: str) -> None:
+    fields = {"value": [text, {text: [text]}], text: text}
+
+    assert decoded(object=fields).request.object == fields
+
+
+def test_many_brackets_alone_are_not_depth() -> None:
+    value: list[Any] = [{} for _ in range(3000)]
+
+    assert decoded(object={"items": value}).request.object == {"items": value}
+
+
+# Of the review and its request, less than this many are around what the object holds.
+AROUND = 50
+
+
 @pytest.mark.parametrize(
-    "value",
+    "part",
     [
-        pytest.param([{} for _ in range(3000)], id="many-objects"),
-        pytest.param("[{" * 3000, id="brackets-in-text"),
+        pytest.param(b"1", id="numbers"),
+        pytest.param(b"{}", id="empty-objects"),
+        pytest.param(b"[]", id="empty-lists"),
+        pytest.param(b'"a,b"', id="texts"),
+        pytest.param(b'"\\\\\\","', id="texts-with-quotes"),
     ],
 )
-def test_many_brackets_alone_are_not_depth(value: Any) -> None:
-    assert decoded(object={"items": value}).request.object == {"items": value}
+def test_the_number_of_values_is_bounded(part: bytes) -> None:
+    def body(count: int) -> bytes:
+        review = orjson.dumps(make_review(object={"items": "HERE"}))
+        return review.replace(b'"HERE"', b"[" + b",".join([part] * count) + b"]")
+
+    most = MAX_VALUES // 2 if part in (b"{}", b"[]") else MAX_VALUES
+    assert decode_review(body(most - AROUND)).request.uid == UID
+    with pytest.raises(DecodeError, match="more than 500,000 values"):
+        decode_review(body(most + AROUND))
+
+
+def test_members_count_as_values() -> None:
+    body = orjson.dumps(make_review(object={str(n): n for n in range(MAX_VALUES)}))
+
+    with pytest.raises(DecodeError, match="values"):
+        decode_review(body)
+
+
+def test_a_flood_of_texts_is_refused_before_it_is_taken_apart() -> None:
+    body = b"{}" * 201 + b'""' * (2 * MAX_VALUES + 1)
+
+    with pytest.raises(DecodeError, match="values"):
+        decode_review(body)
+
+
+# Texts that look like structure.
+_JSON = st.recursive(
+    st.sampled_from(["", '"', "\\", '\\"', "[{", ',"a":[', "é\\", 1, None, True]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["", '"[', "\\", "{,"]), inner, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@given(_JSON)
+def test_the_shape_is_seen_in_the_bytes_as_it_is(value: Any) -> None:
+    def depth(node: Any) -> int:
+        if not isinstance(node, (dict, list)):
+            return 0
+        return 1 + max(map(depth, node.values() if isinstance(node, dict) else node), default=0)
+
+    def count(node: Any) -> int:
+        if not isinstance(node, (dict, list)):
+            return 0
+        inner = node.values() if isinstance(node, dict) else node
+        return max(1, len(node)) + sum(map(count, inner))
+
+    for body in (orjson.dumps(value), json.dumps(value, indent=1).encode()):
+        frame = _without_texts(body)
+        assert (_measure_depth(frame), _count_values(frame)) == (depth(value), count(value))
 
 
 @pytest.mark.parametrize(

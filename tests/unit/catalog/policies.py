@@ -46,7 +46,7 @@ def _errors(group: ExceptionGroup[Exception]) -> list[SpecError]:
 
 def is_later(problem: str) -> bool:
     """Whether *problem* says that the name is known, and what it means comes later."""
-    return problem.endswith("is not available yet")
+    return problem.endswith("not available yet")
 
 
 def tree(path: str, value: Any) -> dict[str, Any]:

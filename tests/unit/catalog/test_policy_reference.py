@@ -82,15 +82,6 @@ def read_rows() -> Iterator[Row]:
 ROWS = list(read_rows())
 
 
-def cases(*, named: bool, attribute: bool) -> list[Any]:
-    return [
-        pytest.param(workload_type, row, id=f"{row.path}-{workload_type}")
-        for row in ROWS
-        for workload_type in TYPES
-        if row.is_attribute is attribute and (workload_type in row.workloads) is named
-    ]
-
-
 def policies(workload_type: str, row: Row) -> dict[str, Any]:
     """Defaults and rules that name the field, and ask for nothing that it could not have."""
     if row.type == SECTION:
@@ -111,57 +102,71 @@ def policies(workload_type: str, row: Row) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("workload_type", "row"), cases(named=True, attribute=False))
-def test_a_policy_can_name_the_field_for_each_type_that_is_printed(
-    workload_type: str, row: Row
-) -> None:
-    problems = problems_of(workload_type, **policies(workload_type, row))
-
-    # Those on itemized fields are known, whether or not they act yet.
-    assert [text for _, text in problems if not (row.type == "itemized" and is_later(text))] == []
+FIELDS = [pytest.param(row, id=row.path) for row in ROWS if not row.is_attribute]
+ATTRIBUTES = [pytest.param(row, id=row.path) for row in ROWS if row.is_attribute]
 
 
-@pytest.mark.parametrize(("workload_type", "row"), cases(named=False, attribute=False))
-def test_the_field_is_unknown_for_each_type_that_is_not_printed(
-    workload_type: str, row: Row
-) -> None:
-    problems = problems_of(workload_type, rules=tree(row.path, {"required": True}))
-
-    ((path, text),) = problems
-    # The section that it stands in may be what the type does not have.
-    assert f"spec.rules.{row.path}".startswith(path)
-    assert text.startswith("unknown field")
-
-
-@pytest.mark.parametrize(("workload_type", "row"), cases(named=True, attribute=True))
-def test_a_policy_can_rule_the_attribute_for_each_type_that_is_printed(
-    workload_type: str, row: Row
-) -> None:
-    field = canonical(row.within)
-    attribute = canonical(row.path).removeprefix(f"{field}.")
-    catalogued = native_rows_of(workload_type)[field]
-    spelling = row.path.removeprefix(f"{row.within}.")
-
-    problems = problems_of(
-        workload_type,
-        rules=tree(row.within, {"attributes": tree(spelling, {"required": True})}),
+def is_unknown(problems: list[tuple[str, str]], path: str) -> bool:
+    """Whether all that is wrong is that *path*, or a section of it, is no name of the type."""
+    return len(problems) == 1 and (
+        f"{path}.".startswith(f"{problems[0][0]}.") and problems[0][1].startswith("unknown field")
     )
 
-    assert [text for _, text in problems if not is_later(text)] == []
-    assert catalogued["attributes"][attribute]["type"] == row.type
-    assert attribute in catalogued["ruledAttributes"]
+
+@pytest.mark.parametrize("row", FIELDS)
+def test_a_policy_can_name_the_field_for_the_printed_workload_types(row: Row) -> None:
+    problems = [
+        problem
+        for workload_type in row.workloads
+        for _, problem in problems_of(workload_type, **policies(workload_type, row))
+    ]
+
+    # Those on itemized fields are known, whether or not they act yet.
+    assert [text for text in problems if not (row.type == "itemized" and is_later(text))] == []
 
 
-@pytest.mark.parametrize(("workload_type", "row"), cases(named=False, attribute=True))
-def test_the_attribute_is_unknown_for_each_type_that_is_not_printed(
-    workload_type: str, row: Row
-) -> None:
-    rules = tree(row.within, {"attributes": tree(row.path.rpartition(".")[2], {"required": True})})
+@pytest.mark.parametrize("row", FIELDS)
+def test_the_field_is_unknown_for_all_other_workload_types(row: Row) -> None:
+    rules = tree(row.path, {"required": True})
 
-    ((path, text),) = problems_of(workload_type, rules=rules)
+    refused = {
+        workload_type
+        for workload_type in set(TYPES) - row.workloads
+        if is_unknown(problems_of(workload_type, rules=rules), f"spec.rules.{row.path}")
+    }
 
-    assert f"spec.rules.{row.within}".startswith(path)
-    assert text.startswith("unknown field")
+    assert refused == set(TYPES) - row.workloads
+
+
+@pytest.mark.parametrize("row", ATTRIBUTES)
+def test_a_policy_can_rule_the_attribute_for_the_printed_workload_types(row: Row) -> None:
+    field = canonical(row.within)
+    attribute = canonical(row.path).removeprefix(f"{field}.")
+    spelling = row.path.removeprefix(f"{row.within}.")
+    rules = tree(row.within, {"attributes": tree(spelling, {"required": True})})
+
+    problems = [
+        problem
+        for workload_type in row.workloads
+        for _, problem in problems_of(workload_type, rules=rules)
+    ]
+
+    assert [text for text in problems if not is_later(text)] == []
+    assert native_rows()[field]["attributes"][attribute]["type"] == row.type
+    assert attribute in native_rows()[field]["ruledAttributes"]
+
+
+@pytest.mark.parametrize("row", ATTRIBUTES)
+def test_the_attribute_is_unknown_for_all_other_workload_types(row: Row) -> None:
+    rules = tree(row.within, {"attributes": {"path": {"required": True}}})
+
+    refused = {
+        workload_type
+        for workload_type in set(TYPES) - row.workloads
+        if is_unknown(problems_of(workload_type, rules=rules), f"spec.rules.{row.within}")
+    }
+
+    assert refused == set(TYPES) - row.workloads
 
 
 @pytest.mark.parametrize(

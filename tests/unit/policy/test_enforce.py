@@ -178,7 +178,7 @@ def test_null_means_absent(null_out: Any) -> None:
     assert answer.at("/spec/securityContext/runAsUser") == 1000
 
 
-WITHIN: list[Any] = ["128974848", "123Mi", "128974848000m", "1e3", "1k", "1.", "+5Mi", 0, 128974848]
+WITHIN: list[Any] = ["128974848", "123Mi", "128974848000m", "1e3", "1k", "1.", "+5Mi", 128974848]
 ABOVE: list[Any] = ["0.123Gi", "129M", "129e6", "129E6", "1.29e8", ".5Gi", "1E", 128974849, 10**30]
 NO_QUANTITY: list[Any] = ["1K", "1ki", "", "abc", "1 Mi", "1_000", True, [], {}, ["1"]]
 
@@ -205,9 +205,12 @@ def test_quantities_are_read_as_kubernetes_reads_them(value: Any, broken_rule: s
 
     answer = submit(snapshot, memory(value))
 
-    assert [rule for _, rule in answer.broken] == ([broken_rule] if broken_rule else [])
-    if broken_rule:
-        assert answer.violation.field == "compute.cpuMemoryRequest"
+    # The workload API itself refuses what is below 0 as well.
+    rules = [
+        violation.rule for violation in answer.decision.violations if violation.rule != "schema"
+    ]
+    assert rules == ([broken_rule] if broken_rule else [])
+    assert {item.field for item in answer.decision.violations} <= {"compute.cpuMemoryRequest"}
 
 
 @pytest.mark.parametrize(
@@ -938,3 +941,70 @@ def test_a_default_does_not_fill_what_a_set_keeps_empty() -> None:
 
     assert answer.allowed
     assert answer.patch == []
+
+
+@pytest.mark.parametrize(
+    ("compute", "want"),
+    [
+        pytest.param({"cpuCoreLimit": 4}, {"cpuCoreRequest": 2}, id="half-of-the-limit"),
+        pytest.param({"cpuCoreLimit": "500m"}, {"cpuCoreRequest": 0.25}, id="of-a-quantity"),
+        pytest.param({"cpuCoreLimit": 4, "cpuCoreRequest": 3}, {"cpuCoreRequest": 3}, id="given"),
+        pytest.param({}, {}, id="no-source"),
+        pytest.param({"cpuMemoryLimit": "3Gi"}, {"cpuMemoryRequest": "2415919104"}, id="memory"),
+    ],
+)
+def test_a_default_may_be_computed_from_another_field(
+    compute: dict[str, Any], want: dict[str, Any]
+) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            rules={
+                "compute": {
+                    "cpuCoreRequest": {
+                        "defaultFrom": {"field": "compute.cpuCoreLimit", "factor": 0.5}
+                    },
+                    "cpuMemoryRequest": {
+                        "defaultFrom": {"field": "cpuMemoryLimit", "factor": 0.75}
+                    },
+                }
+            }
+        )
+    )
+
+    answer = submit(snapshot, make_training(compute=compute))
+
+    assert answer.allowed
+    after = answer.at("/spec/compute")
+    assert {key: value for key, value in after.items() if key.endswith("Request")} == want
+
+
+def test_a_literal_default_goes_before_a_computed_one() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            defaults={"compute": {"cpuCoreRequest": 1}},
+            rules={"compute": {"cpuCoreRequest": {"defaultFrom": {"field": "cpuCoreLimit"}}}},
+        )
+    )
+
+    answer = submit(snapshot, make_training(compute={"cpuCoreLimit": 4}))
+
+    assert answer.at("/spec/compute/cpuCoreRequest") == 1
+
+
+def test_a_computed_default_satisfies_required_and_is_judged() -> None:
+    rules = {"backoffLimit": {"required": True, "max": 3, "defaultFrom": {"field": "parallelism"}}}
+    snapshot = compile_ok(make_workload_policy(rules=rules))
+
+    assert submit(snapshot, make_training(parallelism=2)).at("/spec/backoffLimit") == 2
+    assert submit(snapshot, make_training(parallelism=4)).violation.rule is Rule.MAX
+
+
+def test_a_computed_default_that_contradicts_is_left_out() -> None:
+    rules = {"compute": {"cpuCoreRequest": {"defaultFrom": {"field": "cpuCoreLimit", "factor": 2}}}}
+
+    answer = submit(
+        compile_ok(make_workload_policy(rules=rules)), make_training(compute={"cpuCoreLimit": 4})
+    )
+
+    assert "cpuCoreRequest" not in answer.at("/spec/compute")
+    assert len(answer.decision.not_applied) == 1

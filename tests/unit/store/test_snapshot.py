@@ -165,8 +165,26 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
         ),
         pytest.param(
             make_workload_policy(rules={"image": {"defaultFrom": {}}}),
-            "not available yet",
-            id="later",
+            "a string field has no rule defaultFrom",
+            id="derived-text",
+        ),
+        pytest.param(
+            make_workload_policy(
+                rules={"compute": {"cpuCoreRequest": {"defaultFrom": {"field": "cpuCoreLimits"}}}}
+            ),
+            "no numeric field 'cpuCoreLimits' beside it",
+            id="derived-from-nothing",
+        ),
+        pytest.param(
+            make_workload_policy(
+                rules={
+                    "compute": {
+                        "cpuCoreRequest": {"defaultFrom": {"field": "cpuCoreLimit", "factor": "x"}}
+                    }
+                }
+            ),
+            "must be a number above 0",
+            id="derived-by-no-number",
         ),
         pytest.param(
             make_workload_policy(mode="Warn"), "spec.mode: Warn is not available yet", id="mode"
@@ -280,7 +298,7 @@ def test_a_wrong_document_is_named_with_path_and_reason(document: Any, wanted: s
         ),
         pytest.param(
             [make_workload_policy(defaults={"image": "x"}, rules={"image": {"blocked": True}})],
-            "default x: no value may be given",
+            "default x: blocked by the policy",
             id="blocked-with-a-default",
         ),
         pytest.param(

@@ -1,0 +1,252 @@
+"""Bodies of requests: read to their end, within bounds of memory and of time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+
+from aiohttp import StreamReader
+from aiohttp.web import RequestPayloadError
+
+from webhook.errors import DecodeError, WebhookError
+
+# Larger bodies share what follows; smaller ones never wait for them.
+BIG_BODY_BYTES = 256 * 1024
+
+# Big bodies that are held at once. The API server sends at most 6 MB (object and old object),
+# so these are four at a time.
+BIG_BODIES_BYTES = 24 * 2**20
+
+# Whoever sends less than this much in every one of so many looks in a row is slow: 320 KiB/s.
+# An API server sends a hundred times that. A look is late where the server itself is busy, so
+# that one or two without a byte prove nothing.
+LOOK_PERIOD_S = 0.1
+SLOW_LOOKS = 4
+SLOW_BYTES = 32 * 1024
+
+
+class BodyTooLargeError(WebhookError):
+    """A body is larger than we read."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"the body is larger than {max_bytes} bytes")
+
+
+class SlowBodyError(WebhookError):
+    """A body did not arrive in time."""
+
+
+class BusyError(WebhookError):
+    """Too many large reviews came at once for this one to be answered in time."""
+
+    def __init__(self) -> None:
+        super().__init__("too many large reviews at once")
+
+
+@dataclass(eq=False, slots=True)
+class _Body:
+    # The most that it may have.
+    announced_bytes: int
+    received_bytes: int = 0
+    # Of the room; none as long as it is small.
+    held_bytes: int = 0
+    # Set while the sender is to send.
+    arriving: asyncio.Timeout | None = None
+    looked_at_bytes: int = 0
+    slow_looks: int = 0
+
+    def look(self) -> None:
+        """See how much came since the last look; end the reading if that is too little."""
+        arrived_bytes = self.received_bytes - self.looked_at_bytes
+        self.looked_at_bytes = self.received_bytes
+        if self.arriving is None or arrived_bytes >= SLOW_BYTES:
+            self.slow_looks = 0
+            return
+        self.slow_looks += 1
+        if self.slow_looks >= SLOW_LOOKS and not self.arriving.expired():
+            self.arriving.reschedule(asyncio.get_running_loop().time())
+
+    def forget_looks(self) -> None:
+        self.looked_at_bytes, self.slow_looks = self.received_bytes, 0
+
+
+class BodyRoom:
+    """
+    Bounds the memory for big bodies: who would exceed *total_bytes* waits.
+
+    Bytes count from when they arrive to when the body is answered: what is only announced takes
+    no room. While somebody waits, senders that are slow are cut off. Of those who wait, the
+    newest comes first: those that have sat there for long are the slow, or will not be answered
+    in time anyway.
+
+    One at a time may exceed the total, or many could wait for one another with half of their
+    bodies here. So there is more than *total_bytes* by up to one body.
+    """
+
+    def __init__(self, total_bytes: int = BIG_BODIES_BYTES) -> None:
+        self._total_bytes = total_bytes
+        self.used_bytes = 0
+        # Those that are big, in the order in which they became so.
+        self._bodies: dict[_Body, None] = {}
+        self._waiting: dict[_Body, asyncio.Future[None]] = {}
+        # The one that may exceed the total.
+        self._guest: _Body | None = None
+        self._next_look: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def read(
+        self,
+        content: StreamReader,
+        *,
+        announced_bytes: int | None,
+        max_bytes: int,
+        timeout_s: float,
+        wait_until: float,
+    ) -> AsyncIterator[bytes]:
+        """
+        Read *content* to its end, and keep room for it to the end of the block.
+
+        It has *announced_bytes* at most, if that is known. The sender may take *timeout_s*. We
+        take no longer than *wait_until* (time of the event loop) to make room.
+
+        Raises:
+            BodyTooLargeError: there are more than *max_bytes*.
+            SlowBodyError: the sender took too long.
+            BusyError: there was no room in time.
+            DecodeError: it is cut off, or not what its encoding says.
+        """
+        body = _Body(max_bytes if announced_bytes is None else announced_bytes)
+        now = asyncio.get_running_loop().time
+        chunks: list[bytes] = []
+        try:
+            if body.announced_bytes > max_bytes:
+                raise BodyTooLargeError(max_bytes)
+            while True:
+                started = now()
+                chunk = await _next_chunk(body, content, timeout_s)
+                timeout_s -= now() - started
+                if not chunk:
+                    break
+                body.received_bytes += len(chunk)
+                if body.received_bytes > max_bytes:
+                    raise BodyTooLargeError(max_bytes)
+                if body.received_bytes > BIG_BODY_BYTES:
+                    await self._make_room(body, wait_until)
+                chunks.append(chunk)
+            whole = b"".join(chunks)
+            # Or all of it would be here twice.
+            chunks.clear()
+            yield whole
+        finally:
+            self._release(body)
+
+    async def _make_room(self, body: _Body, wait_until: float) -> None:
+        """Let *body* hold all that it has received, or, if it has to wait, all that may come."""
+        self._bodies.setdefault(body)
+        if self._has_room(body, body.received_bytes):
+            self._hold(body, body.received_bytes)
+            return
+        whole_bytes = max(body.announced_bytes, body.received_bytes)
+        while not self._has_room(body, whole_bytes):
+            if self._guest is None and self._is_first(body):
+                self._guest = body
+                break
+            await self._wait(body, wait_until)
+        self._hold(body, whole_bytes)
+
+    def _has_room(self, body: _Body, size_bytes: int) -> bool:
+        if size_bytes <= body.held_bytes:
+            return True
+        fits = self.used_bytes + size_bytes - body.held_bytes <= self._total_bytes
+        return fits and self._is_first(body)
+
+    def _is_first(self, body: _Body) -> bool:
+        """Whether nobody newer waits."""
+        newer = takewhile(lambda other: other is not body, reversed(self._bodies))
+        return not any(other in self._waiting for other in newer)
+
+    def _hold(self, body: _Body, size_bytes: int) -> None:
+        added_bytes = max(0, size_bytes - body.held_bytes)
+        body.held_bytes += added_bytes
+        self.used_bytes += added_bytes
+
+    def _release(self, body: _Body) -> None:
+        self.used_bytes -= body.held_bytes
+        if self._guest is body:
+            self._guest = None
+        if body in self._bodies:
+            del self._bodies[body]
+            self._wake()
+
+    async def _wait(self, body: _Body, wait_until: float) -> None:
+        self._waiting[body] = asyncio.get_running_loop().create_future()
+        if self._next_look is None:
+            for other in self._bodies:
+                other.forget_looks()
+            self._look_later()
+        try:
+            async with asyncio.timeout_at(wait_until):
+                await self._waiting[body]
+        except TimeoutError:
+            raise BusyError from None
+        finally:
+            del self._waiting[body]
+
+    def _wake(self) -> None:
+        # All of them try again. Waking one alone would be lost if that one is cancelled.
+        for body in reversed(self._bodies):
+            freed = self._waiting.get(body)
+            if freed is not None and not freed.done():
+                freed.set_result(None)
+
+    def _look(self) -> None:
+        self._next_look = None
+        if self._waiting:
+            for body in self._bodies:
+                body.look()
+            self._look_later()
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(LOOK_PERIOD_S, self._look)
+
+
+async def _next_chunk(body: _Body, content: StreamReader, timeout_s: float) -> bytes:
+    """What has arrived, or arrives next; nothing at the end."""
+    try:
+        async with asyncio.timeout(timeout_s) as body.arriving:
+            return await content.readany()
+    except TimeoutError:
+        raise SlowBodyError("the body did not arrive in time") from None
+    except (RequestPayloadError, ConnectionError):
+        raise DecodeError("the body cannot be read to its end") from None
+    finally:
+        body.arriving = None
+
+
+class Turns:
+    """Lets few go on at once, in the order in which they came."""
+
+    def __init__(self, at_once: int) -> None:
+        self._free = asyncio.Semaphore(at_once)
+
+    @asynccontextmanager
+    async def take(self, *, wait_until: float) -> AsyncIterator[None]:
+        """
+        Wait for a turn, and keep it to the end of the block.
+
+        Raises:
+            BusyError: there was none by *wait_until* (time of the event loop).
+        """
+        try:
+            async with asyncio.timeout_at(wait_until):
+                await self._free.acquire()
+        except TimeoutError:
+            raise BusyError from None
+        try:
+            yield
+        finally:
+            self._free.release()

@@ -1,0 +1,111 @@
+"""What the HTTP library would answer by itself, in our words."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from webhook.api.problems import problem
+from webhook.api.services import SERVICES
+from webhook.telemetry.metrics import OTHER, Metrics, Rejection
+
+# Of these the caller is the cause: what he sent is no HTTP, or he hung up.
+_CALLERS_FAULTS = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
+
+
+# What a connection may send ahead of its handler is twice this much. A quarter of the library's
+# own, which costs no time and, with fifty callers who wait for room, saves 50 MB.
+READ_AHEAD_BYTES = 64 * 1024
+
+
+class GateRunner(web.AppRunner):
+    """
+    Runs one of our applications.
+
+    What never reaches a handler is answered by the library itself: with a page that quotes what
+    it could not read, which may be a secret, and with its version. Here it is answered in the
+    shape of all other problems, counted, and not logged.
+    """
+
+    def __init__(
+        self, app: web.Application, *, shutdown_timeout: float = 60.0, **options: Any
+    ) -> None:
+        """*options* are those of the library's connections (`aiohttp.web.RequestHandler`)."""
+        self._options = {"read_bufsize": READ_AHEAD_BYTES, **options}
+        super().__init__(app, shutdown_timeout=shutdown_timeout, **self._options)
+
+    async def _make_server(self) -> web.Server:
+        server = await super()._make_server()
+        metrics = self.app[SERVICES].metrics
+        handle = server.request_handler
+
+        async def handle_in_our_words(request: web.BaseRequest) -> web.StreamResponse:
+            try:
+                return await handle(request)
+            except web.HTTPException as e:
+                # Raised outside of all middleware: an `Expect` that nobody knows.
+                metrics.observe_http(OTHER, e.status)
+                return problem(e.status, headers=_SERVER)
+
+        return _Server(
+            handle_in_our_words,
+            request_factory=server.request_factory,
+            metrics=metrics,
+            **self._options,
+        )
+
+
+_SERVER = {"Server": "gatewright"}
+
+
+class _Server(web.Server):
+    """Makes a connection of ours for each that comes in."""
+
+    def __init__(self, handler: Any, *, metrics: Metrics, **options: Any) -> None:
+        super().__init__(handler, **options)
+        self._metrics = metrics
+        self._options = {
+            key: value
+            for key, value in options.items()
+            if key not in ("request_factory", "handler_cancellation")
+        }
+
+    def __call__(self) -> web.RequestHandler:
+        loop = asyncio.get_running_loop()
+        return _Connection(self, loop=loop, metrics=self._metrics, **self._options)
+
+
+class _Connection(web.RequestHandler):
+    __slots__ = ("_metrics",)
+
+    def __init__(self, server: web.Server, *, metrics: Metrics, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._metrics = metrics
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer where no handler could give one. *message* may quote what was sent."""
+        self.log_exception("a request could not be handled", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+
+        text = "this is no HTTP request that can be read" if status == 400 else ""
+        if status == 400:
+            self._metrics.rejected.labels(Rejection.MALFORMED).inc()
+        self._metrics.observe_http(OTHER, status)
+        answer = problem(status, text, headers=_SERVER)
+        answer.force_close()
+        return answer
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        # Whatever a port scanner sends would be an error with a stack trace.
+        if not isinstance(kw.get("exc_info"), _CALLERS_FAULTS):
+            super().log_exception(*args, **kw)

@@ -1,0 +1,159 @@
+"""`gatewright explain`: the effective policy of a workload type, with lineage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from webhook.admission.texts import clean
+from webhook.cli.policies import bare_target, complain, jq_worker, load_policies
+from webhook.errors import SettingsError
+from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind
+from webhook.model.manifests import dump_yaml
+from webhook.model.names import did_you_mean
+from webhook.model.scopes import Branch, Scope
+from webhook.policy.effective import holds_at
+from webhook.policy.explain import Explained, explain
+from webhook.store.snapshot import Snapshot
+
+NAME = "explain"
+HELP = "show the effective policy: each value and rule, where it comes from, what it overrode"
+_DESCRIPTION = """
+Shows what is in force for one workload type where a workload would stand: each value and rule with
+the policy, scope and unit that it comes from and what it overrode. Without a place, it is what
+holds everywhere in this cluster. Exit code: 0, or 2 on unusable input.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
+    parser.add_argument(
+        "--workload-type",
+        metavar="T",
+        required=True,
+        help="training, workspace, ..., or group/version/Kind (v1/Pod for the core group)",
+    )
+    place = parser.add_argument_group("where the workload would stand")
+    place.add_argument("--namespace", "-n", metavar="NS", help="in this namespace")
+    place.add_argument("--project", metavar="P", help="default: the namespace's")
+    place.add_argument(
+        "--department", metavar="D", help="default: the one that the project lies in"
+    )
+    policies = parser.add_argument_group("policies")
+    policies.add_argument(
+        "--policies",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=Path,
+        help="a directory (or file) of policy documents; may be given more than once",
+    )
+    policies.add_argument(
+        "--cluster-name", metavar="NAME", default="", help="the name of this cluster, for scopes"
+    )
+    policies.add_argument(
+        "--scope",
+        choices=[scope.value for scope in Scope],
+        help="the scope of bare policy documents (only defaults, rules, imposedAssets)",
+    )
+    policies.add_argument(
+        "--unit", metavar="NAME", default="", help="their project, department, ..."
+    )
+    parser.add_argument("-o", dest="output", choices=["text", "json", "yaml"], default="text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        kind = _kind_of(args)
+        with jq_worker() as worker:
+            snapshot = load_policies(args.policies, _for_bare_documents(args), worker)
+        for problem in snapshot.problems:
+            complain(f"{'warning: ' if problem.warning else ''}{problem}")
+        if any(not problem.warning for problem in snapshot.problems):
+            # What is shown without these policies would not be what the server enforces.
+            return 2
+        if kind not in snapshot.mappings:
+            known = [NATIVE_TYPE_OF.get(other, str(other)) for other in snapshot.mappings]
+            hint = did_you_mean(args.workload_type, known)
+            raise SettingsError(f"--workload-type: no mapping for {args.workload_type}{hint}")
+        branch = _branch(args, snapshot)
+    except SettingsError as error:
+        complain(str(error))
+        return 2
+    held = [policy for policy in snapshot.policies.policies_of(kind) if holds_at(policy, branch)]
+    _print(explain(held), kind, branch, args.output)
+    return 0
+
+
+def _kind_of(args: argparse.Namespace) -> GroupVersionKind:
+    target = bare_target(argparse.Namespace(**{**vars(args), "scope": args.scope or "tenant"}))
+    if target is not None and isinstance(target.workload_type, GroupVersionKind):
+        return target.workload_type
+    names = {name.lower(): kind for name, kind in NATIVE_KINDS.items()}
+    return names[args.workload_type.lower()]
+
+
+def _for_bare_documents(args: argparse.Namespace) -> argparse.Namespace:
+    """The flags as they count for bare documents: those need a scope, and are of this type."""
+    workload_type = None if args.scope is None else args.workload_type
+    return argparse.Namespace(**{**vars(args), "workload_type": workload_type})
+
+
+def _branch(args: argparse.Namespace, snapshot: Snapshot) -> Branch:
+    """
+    Where the flags say that the workload stands.
+
+    Raises:
+        SettingsError: the project lies in several departments, and none is named.
+    """
+    if args.department is None and args.project is not None:
+        known = sorted(snapshot.territory.departments_of(args.project))
+        if len(known) > 1:
+            named = ", ".join([f"department {name}" if name else "no department" for name in known])
+            raise SettingsError(
+                f"project {args.project} has namespaces in {named}; give --department"
+            )
+    branch = snapshot.branch(args.namespace or "", project=args.project)
+    if args.department is not None:
+        branch = replace(branch, department=args.department)
+    return branch
+
+
+def _print(found: list[Explained], kind: GroupVersionKind, branch: Branch, output: str) -> None:
+    reports = [item.report for item in found]
+    match output:
+        case "json":
+            sys.stdout.write(json.dumps(reports, indent=2, ensure_ascii=False) + "\n")
+        case "yaml":
+            sys.stdout.write(dump_yaml([reports]))
+        case _:
+            for line in _text(found, kind, branch):
+                sys.stdout.write(f"{line}\n")
+
+
+def _text(found: list[Explained], kind: GroupVersionKind, branch: Branch) -> Iterator[str]:
+    units = [
+        f"{scope} {branch.unit(scope)}"
+        for scope in reversed(Scope)
+        if scope.has_unit and branch.unit(scope)
+    ]
+    title = NATIVE_TYPE_OF.get(kind, str(kind)) + (f" in {', '.join(units)}" if units else "")
+    yield clean(title if found else f"no policy concerns {title}")
+    for (field, selector), group in groupby(found, key=lambda item: (item.field, item.selector)):
+        yield clean(f"{field} [{selector}]")
+        for item in group:
+            yield f"  {item.rule} {_show(item.value)} ({clean(str(item.source))})"
+            for other in item.overrides:
+                rule = "" if other.rule is item.rule else f"{other.rule} "
+                yield f"    instead of {rule}{_show(other.value)} ({clean(str(other.source))})"
+
+
+def _show(value: Any) -> str:
+    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
