@@ -7,6 +7,9 @@ The tree of errors.
     ├── SpecError          a document of ours is wrong; *path* says where
     │   └── MissingReferenceError  it names a document that is not there (yet)
     ├── QuantityError      a text is no Kubernetes quantity
+    ├── SlowBodyError      a body did not arrive in time (api/bodies.py, HTTP 408)
+    ├── BodyTooLargeError  a body is larger than we read (api/bodies.py, HTTP 413)
+    ├── BusyError          too many large reviews came at once (api/bodies.py, HTTP 503)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
     ├── NotReadyError      nothing is in force yet (HTTP 500)
     └── SettingsError      a flag, variable or settings file is wrong

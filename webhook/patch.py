@@ -31,18 +31,19 @@ class Editor:
         # Objects that an operation above already carries; writes inside need no own operation.
         self._added: dict[int, Any] = {}
 
-    def write(self, path: Path, value: Any) -> None:
+    def write(self, path: Path, value: Any, *, below: tuple[int, Any] | None = None) -> None:
         """
         Make *value* stand at *path*; parents that are missing or null become objects.
 
-        A list is edited element by element, an object key by key.
+        A list is edited element by element, an object key by key. *below* saves a walk: how many
+        tokens of the path are known, and the node that they lead to.
 
         Raises:
             TypeError: something on the way is neither an object nor a list.
         """
-        node: Any = self.document
-        for depth, token in enumerate(path[:-1]):
-            child = _child(node, token)
+        known, node = below or (0, self.document)
+        for depth in range(known, len(path) - 1):
+            child = _child(node, path[depth])
             if child is None:
                 built: Any = copy.deepcopy(value)
                 for parent in reversed(path[depth + 1 :]):

@@ -178,6 +178,28 @@ async def test_bad_documents_are_logged_and_the_others_are_enforced(tmp_path: Pa
     assert f'gatewright_document_problems{{severity="error"}} {len(named)}.0' in metrics
 
 
+async def test_without_its_directory_a_server_goes_on_and_says_so(tmp_path: Path) -> None:
+    write(tmp_path, POLICY)
+
+    async def metrics_with(text: str) -> str:
+        async with asyncio.timeout(10):
+            while True:
+                if text in (shown := (await server.get("/metrics"))[1]):
+                    return shown
+                await asyncio.sleep(0.1)
+
+    async with serving(tmp_path) as server:
+        assert "gatewright_policy_load_failures_total 0.0" in (await server.get("/metrics"))[1]
+        (tmp_path / "policies").rename(tmp_path / "elsewhere")
+        metrics = await metrics_with('gatewright_document_problems{severity="error"} 1.0')
+        assert "gatewright_policy_load_failures_total 0.0" not in metrics
+        assert await server.get("/readyz") == (200, "ok\n")
+        assert not (await server.ask(object=GREEDY))["allowed"]
+
+        (tmp_path / "elsewhere").rename(tmp_path / "policies")
+        await metrics_with('gatewright_document_problems{severity="error"} 0.0')
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_server_with_0(tmp_path: Path, number: signal.Signals) -> None:
     write(tmp_path, POLICY)

@@ -21,6 +21,9 @@ ANNOTATION_MAX_BYTES = 4096
 # More entries of one kind than could fit into either, so that none of the rest is encoded.
 _MAX_ENTRIES = 200
 
+# One element of a list as it is kept, and how much of the room it takes.
+_Entry = tuple[dict[str, Any], int]
+
 _Lists = Mapping[str, tuple[Sequence[Any], Callable[[Any], dict[str, Any]]]]
 
 
@@ -73,7 +76,7 @@ def decision_record(
         "notApplied": (decision.not_applied, not_applied_entry),
         "policies": (decision.consulted, source_entry),
     }
-    return _fit(head, lists, RECORD_MAX_BYTES)
+    return _fit(head, lists, RECORD_MAX_BYTES, decision)
 
 
 def audit_annotation(decision: Decision) -> str:
@@ -90,7 +93,7 @@ def audit_annotation(decision: Decision) -> str:
         "changes": (decision.changes, change_entry),
         "policies": (decision.consulted, source_entry),
     }
-    return to_json(_fit({}, lists, ANNOTATION_MAX_BYTES)).decode()
+    return to_json(_fit({}, lists, ANNOTATION_MAX_BYTES, decision)).decode()
 
 
 def source_entry(source: Source) -> dict[str, Any]:
@@ -147,7 +150,21 @@ def _origin(source: Source) -> Mapping[str, Any]:
     }
 
 
-def _fit(head: Mapping[str, Any], lists: _Lists, max_bytes: int) -> dict[str, Any]:
+def _entries(
+    decision: Decision, key: str, items: Sequence[Any], encode: Callable[[Any], dict[str, Any]]
+) -> list[_Entry]:
+    """The entries of one list with their sizes as JSON. Annotation and record share them."""
+    found: list[_Entry] | None = decision.memo.get(key)
+    if found is None:
+        found = decision.memo[key] = [
+            (entry, len(to_json(entry)) + 1) for entry in map(encode, items[:_MAX_ENTRIES])
+        ]
+    return found
+
+
+def _fit(
+    head: Mapping[str, Any], lists: _Lists, max_bytes: int, decision: Decision
+) -> dict[str, Any]:
     """
     *head* and *lists* as one object whose JSON has at most *max_bytes*.
 
@@ -155,22 +172,21 @@ def _fit(head: Mapping[str, Any], lists: _Lists, max_bytes: int) -> dict[str, An
     `omitted` then says how many each has lost. Empty lists are left out. *head* must fit.
     """
     entries = {
-        key: [encode(item) for item in items[:_MAX_ENTRIES]]
+        key: list(_entries(decision, key, items, encode))
         for key, (items, encode) in lists.items()
+        if items
     }
-    sizes = {key: [len(to_json(entry)) + 1 for entry in kept] for key, kept in entries.items()}
-    totals = {key: sum(kept) for key, kept in sizes.items()}
+    totals = {key: sum([size for _, size in kept]) for key, kept in entries.items()}
     # Beside the entries: the keys, their brackets, and the longest `omitted`.
-    frame = len(to_json(dict(head))) + sum(2 * len(key) + 24 for key in lists) + 16
+    frame = len(to_json(dict(head))) + sum([2 * len(key) + 24 for key in lists]) + 16
     while frame + sum(totals.values()) > max_bytes and any(totals.values()):
         largest = max(totals, key=lambda key: totals[key])
-        totals[largest] -= sizes[largest].pop()
-        entries[largest].pop()
+        totals[largest] -= entries[largest].pop()[1]
 
     omitted = {
-        key: len(items) - len(entries[key])
-        for key, (items, _) in lists.items()
-        if len(items) > len(entries[key])
+        key: len(lists[key][0]) - len(kept)
+        for key, kept in entries.items()
+        if len(lists[key][0]) > len(kept)
     }
-    kept = {key: kept for key, kept in entries.items() if kept}
-    return {**head, **kept, **({"omitted": omitted} if omitted else {})}
+    shown = {key: [entry for entry, _ in kept] for key, kept in entries.items() if kept}
+    return {**head, **shown, **({"omitted": omitted} if omitted else {})}

@@ -24,8 +24,6 @@ _REJECTION_BY_STATUS = {
     413: Rejection.TOO_LARGE,
     415: Rejection.CONTENT_TYPE,
 }
-# Not by its status, which `/readyz` answers as well.
-_BUSY = "busy"
 
 
 def build_app(services: Services) -> web.Application:
@@ -61,7 +59,8 @@ async def count_and_contain(request: web.Request, handler: Handler) -> web.Strea
         response = problem(e.status, headers=allowed)
     except BusyError as e:
         response = problem(status_of(e), message_of(e))
-        metrics.rejected.labels(_BUSY).inc()
+        # Not by its status, which `/readyz` answers as well.
+        metrics.rejected.labels(Rejection.BUSY).inc()
     except Exception as e:
         response = problem(status_of(e), message_of(e))
         if response.status >= 500:

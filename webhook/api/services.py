@@ -73,7 +73,7 @@ class Services:
     readiness: Readiness
     jq: JqWorker
     # Where requests wait for jq. Of its own: many that wait must not hold up a reload.
-    jq_threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "jq"))
+    jq_threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(32, "jq"))
     # Where big reviews are worked on, so that others are answered meanwhile. One thread, as
     # there is one interpreter lock.
     big_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "big"))

@@ -86,12 +86,14 @@ async def _serve(settings: ServeSettings) -> None:
         max_body_bytes=settings.max_body_bytes,
         client_certificate_required=settings.client_ca is not None,
     )
+    reporter = _Reporter(metrics)
     store = DirectoryStore(
         settings.policies,
         current,
         settings=settings.engine,
         check_query=lambda source, path: jq.check(source, path=path),
-        on_reload=_Reporter(metrics).report,
+        on_reload=reporter.report,
+        on_failure=reporter.report_failure,
     )
 
     # Closed in reverse: the admission listener drains while the other still answers.
@@ -314,11 +316,17 @@ async def _background() -> AsyncIterator[Callable[[str, Callable[[], Awaitable[N
 
 
 class _Reporter:
-    """Tells log and metrics what each snapshot holds. Called from the thread that loads."""
+    """Tells log and metrics what each load gave. Called from the thread that loads."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._known: frozenset[DocumentProblem] = frozenset()
+
+    def report_failure(self) -> None:
+        """Nothing could be read: what was in force stays, and counts one problem more."""
+        self._metrics.load_failures.inc()
+        errors = sum(not problem.warning for problem in self._known)
+        self._metrics.document_problems.labels("error").set(errors + 1)
 
     def report(self, snapshot: Snapshot) -> None:
         warnings = sum(problem.warning for problem in snapshot.problems)

@@ -133,6 +133,8 @@ class Decision:
     patch: list[dict[str, Any]] = field(default_factory=list)
     consulted: tuple[Source, ...] = ()
     reason: str = ""
+    # What answer and record both need of it, made by the first of them.
+    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def outcome(self) -> Outcome:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
+from functools import cached_property
 from typing import Any
 
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector, ItemPattern
@@ -32,7 +33,7 @@ from webhook.policy.enforcement import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FieldPlan:
     """
     Everything that is enforced at one slot.
@@ -57,6 +58,24 @@ class FieldPlan:
     filled: tuple[object, ...] = ()
     own_items: tuple[ItemPattern, ...] = ()
     copy_of: tuple[str, ...] | None = None
+
+    @cached_property
+    def label(self) -> str:
+        """The field as messages name it."""
+        return str(self.slot)
+
+    @cached_property
+    def rules(self) -> tuple[Enforcement, ...]:
+        """
+        All that a value is judged by.
+
+        A default judges nothing, but it needs a value of the right type as well.
+        """
+        return (*self.sets[:1], *self.judges, *self.defaults[:1])
+
+    @cached_property
+    def minimum(self) -> Enforcement | None:
+        return next((rule for rule in self.judges if rule.rule is Rule.MIN), None)
 
     def read_as(self, current: object) -> object:
         """What *current* counts as: an absent value is the one that the API server fills in."""

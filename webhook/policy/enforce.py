@@ -31,6 +31,9 @@ from webhook.policy.enforcement import Derivation, Enforcement
 from webhook.policy.items import ItemChange, ItemizedField, ItemProblem
 from webhook.policy.judge import Problem, judge, show
 
+# Rules that don't concern every value; see `_is_exempt`.
+_EXEMPTIBLE = frozenset({Rule.SET, Rule.BLOCKED, Rule.CAN_EDIT})
+
 # A printed value is cut at this length: the message has to stay readable.
 _SHOWN_CHARS = 120
 
@@ -58,6 +61,7 @@ class _Site:
     old_path: Path | None
     node: Any = None
     generation: int = 0
+    item: str | None = None
 
 
 class Enforcer:
@@ -121,6 +125,11 @@ class Enforcer:
         ]
         found.sort(key=lambda item: enforcements(item[1])[0].rank)
         return found
+
+    def _item_of(self, site: _Site) -> str:
+        if site.item is None:
+            site.item = item_name(site.plan.selector, self._document, site.path)
+        return site.item
 
     def _node(self, site: _Site) -> Any:
         if site.node is None or site.generation != self._generation:
@@ -205,7 +214,7 @@ class Enforcer:
         if reason:
             path = site.path + plan.ref
             self.findings.not_applied.append(
-                NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
+                NotApplied(path, plan.label, enforcement.rule, reason, enforcement.source)
             )
         else:
             self._write(site, plan, enforcement, current, theirs)
@@ -230,7 +239,7 @@ class Enforcer:
         if reason:
             path = site.path + plan.ref
             self.findings.not_applied.append(
-                NotApplied(path, str(plan.slot), enforcement.rule, reason, enforcement.source)
+                NotApplied(path, plan.label, enforcement.rule, reason, enforcement.source)
             )
         else:
             self._write(site, plan, filled, current, [])
@@ -246,13 +255,15 @@ class Enforcer:
         """Write the value; what Kubernetes itself put into a list (*theirs*) stays in it."""
         path = site.path + plan.ref
         value = [*theirs, *enforcement.value] if theirs else enforcement.value
-        self.editor.write(path, value)
+        node = self._node(site)
+        known = (len(site.path), node) if isinstance(node, dict) else None
+        self.editor.write(path, value, below=known)
         self.findings.changes.append(
             Change(
                 path=path,
-                field=str(plan.slot),
+                field=plan.label,
                 selector=site.plan.selector.name,
-                item=item_name(site.plan.selector, self._document, site.path),
+                item=self._item_of(site),
                 rule=enforcement.rule,
                 old=printable(plan.field, current),
                 new=printable(plan.field, enforcement.value),
@@ -361,8 +372,7 @@ class Enforcer:
         if self._is_untouched_value(site, plan, current, mismatch):
             return
         current = plan.read_as(current)
-        # A default judges nothing, but it needs a value of the right type as well.
-        rules = (*plan.sets[:1], *plan.judges, *plan.defaults[:1])
+        rules = plan.rules
         if not rules:
             return
         if mismatch is not None:
@@ -372,9 +382,10 @@ class Enforcer:
             self._add(site, plan, path, problem, Rule.TYPE, json_type(mismatch.value), source)
             return
         path = site.path + plan.ref
-        minimum = next((rule for rule in plan.judges if rule.rule is Rule.MIN), None)
         for enforcement in rules:
-            if self._is_exempt(site, plan, path, enforcement, current):
+            if enforcement.rule in _EXEMPTIBLE and self._is_exempt(
+                site, plan, path, enforcement, current
+            ):
                 continue
             try:
                 meaning = None if current is None else read_value(current, enforcement.type)
@@ -383,9 +394,11 @@ class Enforcer:
                 source = enforcement.source
                 self._add(site, plan, path, problem, Rule.TYPE, _got(plan, current), source)
                 return
-            if enforcement.rule is Rule.DEFAULT or self._is_same(site, plan, enforcement, meaning):
+            if enforcement.rule is Rule.DEFAULT:
                 continue
-            found = judge(enforcement, meaning, default=plan.standard, minimum=minimum)
+            if self._old is not None and self._is_same(site, plan, enforcement, meaning):
+                continue
+            found = judge(enforcement, meaning, default=plan.standard, minimum=plan.minimum)
             if found is None and enforcement.rule is Rule.SET:
                 reason = self._contradiction(site, plan, enforcement)
                 found = Problem(f"the value that the policy sets {reason}", "") if reason else None
@@ -469,7 +482,7 @@ class Enforcer:
         got: Any,
         source: Source,
     ) -> None:
-        item = item_name(site.plan.selector, self._document, site.path)
+        item = self._item_of(site)
         self._violation(plan, site.plan.selector, path, item, problem, rule, got, source)
 
     def _violation(
@@ -487,7 +500,7 @@ class Enforcer:
         self.findings.violations.append(
             Violation(
                 path=path,
-                field=str(plan.slot),
+                field=plan.label,
                 selector=selector.name,
                 item=item,
                 rule=rule,

@@ -54,7 +54,7 @@ def _find_below(directory: Path, visited: set[Path]) -> Iterator[Path]:
             continue
         if entry.is_dir():
             yield from _find_below(entry, visited)
-        elif entry.suffix.lower() in _SUFFIXES and (entry.is_file() or entry.is_symlink()):
+        elif entry.suffix.lower() in _SUFFIXES and (entry.is_file() or not entry.exists()):
             # No pipes or sockets: reading one may never end.
             yield entry
 
@@ -91,6 +91,7 @@ class DirectoryStore:
         settings: EngineSettings,
         check_query: QueryCheck | None = None,
         on_reload: Callable[[Snapshot], None] | None = None,
+        on_failure: Callable[[], None] | None = None,
         poll_period_s: float = POLL_PERIOD_S,
     ) -> None:
         self._directory = directory
@@ -98,6 +99,7 @@ class DirectoryStore:
         self._settings = settings
         self._check_query = check_query
         self._on_reload = on_reload
+        self._on_failure = on_failure
         self._poll_period_s = poll_period_s
         self._loaded: tuple[Stamp, ...] | None = None
 
@@ -136,8 +138,12 @@ class DirectoryStore:
                     await asyncio.to_thread(self.load)
                 seen = stamps
             except (OSError, WebhookError) as error:
-                # What is in force stays; the next look may find the directory again.
+                # What is in force stays; the next look may find the directory again, and then
+                # it is loaded whether or not it has changed, so that all is told to be well.
+                self._loaded = None
                 log.warning("policy directory can't be read", extra={"reason": str(error)})
+                if self._on_failure is not None:
+                    self._on_failure()
 
     def _stamps(self) -> tuple[Stamp, ...]:
         stamps = []

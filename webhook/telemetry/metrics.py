@@ -39,6 +39,8 @@ class Rejection(StrEnum):
     METHOD = "method"
     PATH = "path"
     SLOW = "slow"
+    # Not for what was sent, but for what came with it.
+    BUSY = "busy"
     CERTIFICATE = "certificate"
 
 
@@ -95,6 +97,10 @@ class Metrics:
             "gatewright_document_problems",
             "Problems of documents. error: not in force as written.",
             ["severity"],
+        )
+        self.load_failures = self._counter(
+            "gatewright_policy_load_failures_total",
+            "Looks at the policies that found them unreadable as a whole.",
         )
         self.certificate_not_after = self._gauge(
             "gatewright_certificate_not_after_timestamp_seconds",

@@ -63,6 +63,7 @@ def test_a_link_to_nowhere_is_the_problem_of_one_file(tmp_path: Path) -> None:
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     """Reading it would wait for somebody to write, for ever."""
     os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "pipe.yaml")
 
     assert list(find_files(tmp_path)) == []
 
