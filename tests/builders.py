@@ -16,7 +16,8 @@ from webhook.model.manifests import Manifest
 from webhook.model.pointer import to_pointer
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.settings import EngineSettings
-from webhook.store.snapshot import Snapshot, SourceFile, build_snapshot
+from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.snapshot import Snapshot
 
 JsonObject = dict[str, Any]
 

@@ -31,7 +31,7 @@ from webhook.model.pointer import lookup
 from webhook.model.settings import EngineSettings
 from webhook.model.values import FieldType
 from webhook.patch import Editor
-from webhook.store.snapshot import build_snapshot
+from webhook.store.build import build_snapshot
 
 JsonObject = dict[str, Any]
 

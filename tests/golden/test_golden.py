@@ -26,8 +26,9 @@ from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import dump_yaml, load_file
 from webhook.model.request import Phase
 from webhook.model.settings import EngineSettings
+from webhook.store.build import build_snapshot
 from webhook.store.directory import read_sources
-from webhook.store.snapshot import Snapshot, build_snapshot
+from webhook.store.snapshot import Snapshot
 
 HERE = Path(__file__).parent
 CASES = sorted(path.parent for path in HERE.glob("*/request.yaml"))

@@ -46,8 +46,8 @@ from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.settings import EngineSettings
 from webhook.policy.judge import show
 from webhook.settings import OPTIONS
+from webhook.store.build import build_snapshot
 from webhook.store.directory import read_sources
-from webhook.store.snapshot import build_snapshot
 from webhook.telemetry.logs import DECISION_LOGGER, JsonFormatter
 from webhook.telemetry.metrics import Metrics
 

@@ -13,8 +13,9 @@ from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind
 from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings
+from webhook.store.build import BareTarget, build_snapshot
 from webhook.store.directory import read_sources
-from webhook.store.snapshot import BareTarget, Snapshot, build_snapshot
+from webhook.store.snapshot import Snapshot
 
 
 def add_policy_flags(parser: argparse.ArgumentParser, *, with_policies: bool = True) -> None:

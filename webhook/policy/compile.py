@@ -8,22 +8,21 @@ Everything that can be wrong in a policy is found here, before a workload meets 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from webhook.catalog import native_spellings
 from webhook.errors import MissingReferenceError, QuantityError, SpecError
-from webhook.mapping.compiled import CompiledMapping, CompiledSelector
+from webhook.mapping.compiled import CompiledMapping
 from webhook.mapping.fields import Field, is_secret
 from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document, GvkPolicySpec, GvkRule, WorkloadPolicySpec
-from webhook.model.globs import Glob
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.labels import is_label_key, is_label_value
 from webhook.model.names import did_you_mean
-from webhook.model.quantity import canonical, parse_quantity
-from webhook.model.values import FieldType, ValueTypeError, json_type, read_value
+from webhook.model.quantity import parse_quantity
+from webhook.model.values import FieldType, json_type
 from webhook.policy.assets import Asset
 from webhook.policy.enforcement import (
     IMPOSED,
@@ -35,50 +34,19 @@ from webhook.policy.enforcement import (
     Slot,
 )
 from webhook.policy.item_rules import ItemEntry, ItemRules
-
-_BOUNDS = (Rule.MIN, Rule.MAX)
-_LISTS = (Rule.OPTIONS, Rule.PATTERN)
-_FLAGS = (Rule.REQUIRED, Rule.BLOCKED, Rule.CAN_EDIT)
-
-_TEXT = (Rule.OPTIONS, Rule.PATTERN)
-_ALWAYS = (Rule.REQUIRED, Rule.BLOCKED)
-
-# Rules that a native field of each type has (rule table of the policy reference; `pattern` is
-# ours). A rule that is not here is an error, never ignored.
-_NATIVE_RULES: dict[FieldType, tuple[Rule, ...]] = {
-    FieldType.BOOLEAN: (Rule.CAN_EDIT, *_ALWAYS),
-    FieldType.STRING: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
-    FieldType.IPADDRESS: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
-    FieldType.INTEGER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP, Rule.DEFAULT_FROM),
-    FieldType.NUMBER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP, Rule.DEFAULT_FROM),
-    FieldType.QUANTITY: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.DEFAULT_FROM),
-    FieldType.STRINGS: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
-    FieldType.INTEGERS: (Rule.CAN_EDIT, *_ALWAYS, Rule.OPTIONS),
-    FieldType.NUMBERS: (Rule.CAN_EDIT, *_ALWAYS, Rule.OPTIONS),
-    FieldType.NAMES_ARRAY: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
-    FieldType.OBJECT: (Rule.CAN_EDIT, *_ALWAYS),
-}
-
-_FLAT_NUMERIC = (Rule.OPTIONS, *_BOUNDS, Rule.STEP)
-_FLAT_RULES: dict[FieldType, tuple[Rule, ...]] = {
-    FieldType.BOOLEAN: (Rule.OPTIONS,),
-    FieldType.STRING: _TEXT,
-    FieldType.IPADDRESS: _TEXT,
-    FieldType.INTEGER: _FLAT_NUMERIC,
-    FieldType.NUMBER: _FLAT_NUMERIC,
-    FieldType.QUANTITY: _FLAT_NUMERIC,
-    FieldType.STRINGS: _TEXT,
-    FieldType.INTEGERS: (Rule.OPTIONS,),
-    FieldType.NUMBERS: (Rule.OPTIONS,),
-    FieldType.NAMES_ARRAY: _TEXT,
-    FieldType.OBJECT: (),
-}
+from webhook.policy.native_fields import Home, NativeFields
+from webhook.policy.rule_values import (
+    FLAGS,
+    LISTS,
+    flat_rules_of,
+    guess_type,
+    native_rules_of,
+    no_such_rule,
+    read_rule,
+    rule_named,
+)
 
 _BODY_WORDS = frozenset({"key", "value", "values"})
-
-# Selectors that a hierarchical policy may name in front of a field.
-_ROLES = ("master", "worker", "leader")
-
 _NUMERIC = (FieldType.INTEGER, FieldType.NUMBER, FieldType.QUANTITY)
 
 
@@ -214,13 +182,13 @@ class _Compiler:
             self._problem(path, f"must have one key, the enforcement, not {len(single)}")
             return None
         ((word, body),) = single.items()
-        name = _rule_named(word)
+        name = rule_named(word)
         if field.type is FieldType.ITEMIZED:
             self._problem(path, f"itemized field {field.name!r} is not available yet")
             return None
-        allowed = _flat_rules_of(field)
+        allowed = flat_rules_of(field)
         if name is None or name not in allowed:
-            self._problem(f"{path}.{word}", _no_such_rule(word, allowed, field))
+            self._problem(f"{path}.{word}", no_such_rule(word, allowed, field))
             return None
         where = f"{path}.{name}"
         key: str | None = None
@@ -233,9 +201,9 @@ class _Compiler:
             key, body = read
             if is_secret([key], field.type) and not field.sensitive:
                 field = replace(field, sensitive=True)
-            if name not in _FLAGS:
-                where = f"{where}.{'values' if name in _LISTS else 'value'}"
-        elif name in _LISTS:
+            if name not in FLAGS:
+                where = f"{where}.{'values' if name in LISTS else 'value'}"
+        elif name in LISTS:
             if isinstance(body, dict) and set(body) == {"values"}:
                 body, where = body["values"], f"{where}.values"
         elif isinstance(body, dict) and set(body) == {"value"}:
@@ -284,7 +252,7 @@ class _Compiler:
 
     def _split_key(self, field: Field, name: Rule, body: Any, path: str) -> tuple[str, Any] | None:
         """Key and value of an enforcement on a map field."""
-        content = "values" if name in _LISTS else "value"
+        content = "values" if name in LISTS else "value"
         flag = name in (Rule.REQUIRED, Rule.BLOCKED)
         shape = f"{{key: K{'' if flag else f', {content}: …'}}}"
         if not isinstance(body, dict) or not isinstance(body.get("key"), str) or not body["key"]:
@@ -304,7 +272,7 @@ class _Compiler:
     # -- WorkloadPolicy ---------------------------------------------------------------------
 
     def hierarchical(self, spec: WorkloadPolicySpec) -> Iterator[Entry]:
-        tree = _NativeFields(self._mapping)
+        tree = NativeFields(self._mapping)
         yield from self._imposed(tree, spec.imposed_assets)
         for path, homes, value in self._leaves(tree, spec.defaults or {}, "spec.defaults"):
             field = homes[0].field
@@ -325,7 +293,7 @@ class _Compiler:
             for enforcement in self._rules_of(field, value, path, beside):
                 yield from self._entries(homes, enforcement, f"{path}.{enforcement.rule}")
 
-    def _imposed(self, tree: _NativeFields, imposed: Any) -> Iterator[Entry]:
+    def _imposed(self, tree: NativeFields, imposed: Any) -> Iterator[Entry]:
         """`imposedAssets`: a list of names or ids, or such a list for each role."""
         sections = imposed if isinstance(imposed, dict) else {"": imposed}
         for role, references in sections.items():
@@ -338,7 +306,7 @@ class _Compiler:
             for index, reference in enumerate(references):
                 yield from self._impose(tree, role, reference, f"{path}[{index}]")
 
-    def _impose(self, tree: _NativeFields, role: str, reference: Any, path: str) -> Iterator[Entry]:
+    def _impose(self, tree: NativeFields, role: str, reference: Any, path: str) -> Iterator[Entry]:
         asset = self._assets.get(reference.lower()) if isinstance(reference, str) else None
         if asset is None:
             self._problems.append(
@@ -375,10 +343,10 @@ class _Compiler:
         if not isinstance(value, dict):
             self._problem(path, f"must be an object of rules, got {json_type(value)}")
             return
-        allowed = _native_rules_of(field)
+        allowed = native_rules_of(field)
         given: dict[Rule, str] = {}
         for word, body in value.items():
-            name = _rule_named(word)
+            name = rule_named(word)
             if name is not None and given.setdefault(name, word) != word:
                 self._problem(f"{path}.{word}", f"the same rule stands at {given[name]}")
                 continue
@@ -386,7 +354,7 @@ class _Compiler:
                 self._problem(f"{path}.{word}", "defaultFrom of an attribute is not available yet")
                 continue
             if name is None or name not in allowed:
-                self._problem(f"{path}.{word}", _no_such_rule(word, allowed, field))
+                self._problem(f"{path}.{word}", no_such_rule(word, allowed, field))
                 continue
             if name is Rule.DEFAULT_FROM:
                 enforcement = self._default_from(field, body, beside or {}, f"{path}.{name}")
@@ -433,7 +401,7 @@ class _Compiler:
 
     def _entries(
         self,
-        homes: Sequence[_Home],
+        homes: Sequence[Home],
         enforcement: Enforcement,
         path: str,
         item: ItemEntry | None = None,
@@ -450,8 +418,8 @@ class _Compiler:
                 self._problem(path, f"the same {what} of {home.name} stands at {twice}")
 
     def _leaves(
-        self, tree: _NativeFields, node: dict[str, Any], path: str, prefix: str = ""
-    ) -> Iterator[tuple[str, Sequence[_Home], Any]]:
+        self, tree: NativeFields, node: dict[str, Any], path: str, prefix: str = ""
+    ) -> Iterator[tuple[str, Sequence[Home], Any]]:
         """Each field below *node*: its path in the document, where it is at home, its value."""
         given: dict[str, str] = {}
         for key, value in node.items():
@@ -476,245 +444,12 @@ class _Compiler:
 
     def _enforcement(self, rule: Rule, body: Any, field: Field, path: str) -> Enforcement | None:
         """Read the value of one rule. None: a problem was found, or the rule asks for nothing."""
-        value_type = field.type or _guess_type(rule, body)
+        value_type = field.type or guess_type(rule, body)
         try:
-            value, meaning = _read_rule(rule, body, value_type)
+            value, meaning = read_rule(rule, body, value_type)
         except SpecError as error:
             self._problem(f"{path}{error.path}", error.problem)
             return None
         if meaning is None:
             return None
         return Enforcement(rule, value, meaning, value_type, self._source)
-
-
-@dataclass(frozen=True, slots=True)
-class _Home:
-    """One place of a field of a hierarchical policy."""
-
-    selector: CompiledSelector
-    field: Field
-
-    @property
-    def name(self) -> str:
-        """As a policy names it there: `image`, `master.image`."""
-        is_role = self.selector.name in _ROLES
-        return f"{self.selector.name}.{self.field.name}" if is_role else self.field.name
-
-
-class _NativeFields:
-    """
-    The fields that a hierarchical policy can name for one kind, by path in any case.
-
-    Behind the name of a role (`master.image`) a field is that role's; without one (`image`) it
-    is the field at every selector that has it.
-    """
-
-    def __init__(self, mapping: CompiledMapping) -> None:
-        self._homes: dict[str, list[_Home]] = {}
-        self._canonical: dict[str, str] = {}
-        for selector in mapping.selectors.values():
-            for field in selector.fields.values():
-                if field.native:
-                    home = _Home(selector, field)
-                    for name in dict.fromkeys([field.name, home.name]):
-                        self._add(name, home)
-        self._roles = [role for role in _ROLES if role in self._canonical]
-        for spelling, name in native_spellings().items():
-            for role in ("", *[f"{role}." for role in self._roles]):
-                if role + name in self._homes:
-                    self._canonical.setdefault(role + spelling.lower(), role + name)
-
-    def _add(self, name: str, home: _Home) -> None:
-        self._homes.setdefault(name, []).append(home)
-        while name and name.lower() not in self._canonical:
-            self._canonical[name.lower()] = name
-            name = name.rpartition(".")[0]
-
-    def canonical(self, path: str) -> str | None:
-        """The name of the field or section that *path* means."""
-        return self._canonical.get(path.lower())
-
-    def homes(self, name: str) -> Sequence[_Home]:
-        """Where the field *name* is at home; none if it is no field."""
-        return self._homes.get(name, ())
-
-    def hint(self, prefix: str, key: str) -> str:
-        """The end of a message that *key* is unknown in the section *prefix*."""
-        role, _, rest = f"{prefix}{key}".partition(".")
-        role = role.lower()
-        if role in _ROLES and not rest:
-            roles = ", ".join(self._roles)
-            return f"; its roles are {roles}" if roles else "; it has no roles"
-        elsewhere = self.homes(self.canonical(rest) or "") if role in _ROLES else ()
-        if elsewhere:
-            return f'; did you mean "{elsewhere[0].name}"?'
-        depth = prefix.count(".")
-        below = {name.split(".")[depth] for name in self._homes if name.startswith(prefix)}
-        return did_you_mean(key, below)
-
-
-def _rule_named(word: str) -> Rule | None:
-    for rule in Rule:
-        if rule.lower() == word.lower() and rule.is_policy_rule:
-            return rule
-    return None
-
-
-def _native_rules_of(field: Field) -> tuple[Rule, ...]:
-    return _NATIVE_RULES[field.type or FieldType.STRING]
-
-
-def _flat_rules_of(field: Field) -> tuple[Rule, ...]:
-    if field.having is not None:
-        return (Rule.REQUIRED, Rule.BLOCKED)
-    common = (Rule.DEFAULT, Rule.SET, *_ALWAYS)
-    if field.type is None:
-        return (*common, *_TEXT, *_BOUNDS, Rule.STEP)
-    return (*common, *_FLAT_RULES[field.type])
-
-
-def _nearest_float(amount: Fraction) -> float | None:
-    try:
-        return float(amount)
-    except OverflowError:
-        return None
-
-
-def _has_wide_integer(value: Any) -> bool:
-    match value:
-        case bool():
-            return False
-        case int():
-            return not -(2**63) <= value < 2**64
-        case list():
-            return any(map(_has_wide_integer, value))
-        case dict():
-            return any(map(_has_wide_integer, value.values()))
-        case _:
-            return False
-
-
-def _no_such_rule(word: str, allowed: tuple[Rule, ...], field: Field) -> str:
-    known = _rule_named(word)
-    kind = field.type.value if field.type else "untyped"
-    article = "an" if kind[0] in "aeiou" else "a"
-    if known is not None:
-        return f"{article} {kind} field has no rule {known}; it has {', '.join(allowed)}"
-    return f"unknown rule{did_you_mean(word, [*allowed])}"
-
-
-def _guess_type(rule: Rule, body: Any) -> FieldType:
-    """The type of a field whose group's author gave none: that of the enforcement's value."""
-    if rule in (Rule.MIN, Rule.MAX, Rule.STEP):
-        return FieldType.QUANTITY
-    sample = body[0] if rule in _LISTS and isinstance(body, list) and body else body
-    sample = sample["value"] if isinstance(sample, dict) and "value" in sample else sample
-    match sample:
-        case bool():
-            return FieldType.STRING if rule in _FLAGS else FieldType.BOOLEAN
-        case int() | float():
-            return FieldType.NUMBER
-        case list():
-            return FieldType.STRINGS
-        case dict():
-            return FieldType.OBJECT
-        case _:
-            return FieldType.STRING
-
-
-def _read_rule(rule: Rule, body: Any, value_type: FieldType) -> tuple[Any, Any]:
-    """
-    Value and meaning of *rule*; the meaning is None where it asks for nothing.
-
-    Raises:
-        SpecError: with a path relative to the rule.
-    """
-    if rule in _FLAGS:
-        if not isinstance(body, bool):
-            whole = "; the field is ruled as a whole, not by item or key"
-            hint = whole if isinstance(body, dict) and value_type is FieldType.OBJECT else ""
-            raise SpecError("", f"must be true or false, got {json_type(body)}{hint}")
-        # `required: false`, `blocked: false` and `canEdit: true` are what holds without them.
-        asks = body is not (rule is Rule.CAN_EDIT)
-        return body, True if asks else None
-    if rule is Rule.OPTIONS:
-        values = [_read_one(item, value_type.element, f"[{i}]") for i, item in _items(body)]
-        return [value for value, _ in values], tuple([meaning for _, meaning in values])
-    if rule is Rule.PATTERN:
-        return _read_patterns(body)
-    if body is None:
-        raise SpecError("", "a value is needed")
-    if rule in (Rule.MIN, Rule.MAX, Rule.STEP):
-        value, meaning = _read_one(body, value_type, "")
-        if rule is Rule.STEP and meaning <= 0:
-            raise SpecError("", "a step is greater than 0")
-        return value, meaning
-    return _read_one(body, value_type, "", written=True)
-
-
-def _items(body: Any) -> list[tuple[int, Any]]:
-    if not isinstance(body, list) or not body:
-        raise SpecError("", "must be a list with at least one value")
-    items = []
-    for index, item in enumerate(body):
-        if isinstance(item, dict):
-            unknown = sorted(set(item) - {"value", "displayed"})
-            if unknown or "value" not in item:
-                raise SpecError(f"[{index}]", "must be a value or {value, displayed}")
-        items.append((index, item["value"] if isinstance(item, dict) else item))
-    return items
-
-
-def _read_patterns(body: Any) -> tuple[Any, Any]:
-    patterns = []
-    globs = []
-    for index, item in _items(body):
-        if not isinstance(item, str):
-            raise SpecError(f"[{index}]", f"must be text, got {json_type(item)}")
-        try:
-            globs.append(Glob.compile(item))
-        except ValueError as error:
-            raise SpecError(f"[{index}]", str(error)) from error
-        patterns.append(item)
-    return patterns, tuple(globs)
-
-
-def _read_one(
-    value: Any, value_type: FieldType, path: str, *, written: bool = False
-) -> tuple[Any, Any]:
-    """*value* in the spelling that we write, and its meaning."""
-    if value is None:
-        raise SpecError(path, "a value is needed")
-    try:
-        meaning = read_value(value, value_type)
-    except ValueTypeError as error:
-        quote = (
-            "; put it in quotes"
-            if value_type is FieldType.STRING and isinstance(value, (bool, int, float))
-            else ""
-        )
-        raise SpecError(path, f"must be {error.expected}, got {json_type(value)}{quote}") from error
-    return _canonical_value(value, meaning, value_type, path, written=written), meaning
-
-
-def _canonical_value(
-    value: Any, meaning: Any, value_type: FieldType, path: str, *, written: bool
-) -> Any:
-    if written and _has_wide_integer(value):
-        raise SpecError(path, "whole numbers of an object have at most 64 bits")
-    match value_type:
-        case FieldType.QUANTITY:
-            return canonical(value)
-        case FieldType.INTEGER:
-            return meaning
-        case FieldType.NUMBER if isinstance(value, str):
-            if meaning.denominator == 1:
-                return meaning.numerator
-            number = _nearest_float(meaning)
-            if number is None or Fraction(repr(number)) != meaning:
-                raise SpecError(path, "has more digits than a number of an object can hold")
-            return number
-        case FieldType.NAMES_ARRAY if written:
-            return [{"name": name} for name in meaning]
-        case _:
-            return value

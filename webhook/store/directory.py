@@ -11,13 +11,8 @@ from pathlib import Path
 from webhook.errors import ManifestError, WebhookError
 from webhook.model.manifests import load_file
 from webhook.model.settings import EngineSettings
-from webhook.store.snapshot import (
-    Current,
-    QueryCheck,
-    Snapshot,
-    SourceFile,
-    build_snapshot,
-)
+from webhook.store.build import QueryCheck, SourceFile, build_snapshot
+from webhook.store.snapshot import Current, Snapshot
 
 log = logging.getLogger("gatewright.store")
 

@@ -12,7 +12,8 @@ from webhook.errors import SpecError
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.manifests import Manifest
 from webhook.model.settings import EngineSettings
-from webhook.store.snapshot import Snapshot, SourceFile, build_snapshot
+from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.snapshot import Snapshot
 
 
 @pytest.fixture(scope="module")
