@@ -97,7 +97,7 @@ class Locator:
                 mismatches.append(Mismatch(path, "object", json_type(node)))
         if selector.creates is not None and (absent or not paths or selector.parent):
             for path in self._creatable(selector):
-                if path not in paths and _is_free(self._document, path):
+                if path not in paths and is_free(self._document, path):
                     paths[path] = None
         return Places(tuple(paths), tuple(mismatches))
 
@@ -111,7 +111,7 @@ class Locator:
         return [path + selector.creates for path in self.places(parent).paths]
 
 
-def _is_free(document: dict[str, Any], path: Path) -> bool:
+def is_free(document: dict[str, Any], path: Path) -> bool:
     """Whether nothing stands at *path*, and nothing but objects on the way to it."""
     node: Any = document
     for token in path:

@@ -48,8 +48,10 @@ def compile_asset(document: Document, fields: Mapping[str, Field]) -> Asset:
             "the data source is wrong", [SpecError(f"spec.{kind}", "is no storage")]
         )
     key = field.item_key
-    credential = next((word for word in _CREDENTIALS.get(kind, ()) if item.get(word)), "")
-    named = item if item.get(key) else {key: document.name, **item}
+    # Attributes are read in any case, so they are looked for in any case.
+    given = {word.lower() for word, value in item.items() if value}
+    credential = next((w for w in _CREDENTIALS.get(kind, ()) if w.lower() in given), "")
+    named = item if key.lower() in given else {key: document.name, **item}
     return Asset(document.name, name, named, credential)
 
 

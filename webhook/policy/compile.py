@@ -371,7 +371,8 @@ class _Compiler:
             self._problem(path, "must be {field: F, factor: N}; factor is 1 if left out")
             return None
         for word in sorted(set(body) - {"field", "factor"}):
-            self._problem(f"{path}.{word}", f"unknown field{did_you_mean(word, body)}")
+            hint = did_you_mean(word, ("field", "factor"))
+            self._problem(f"{path}.{word}", f"unknown field{hint}")
             return None
         section = field.name.rpartition(".")[0]
         known = {

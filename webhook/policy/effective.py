@@ -198,7 +198,12 @@ def _merge_items(entries: Sequence[Entry]) -> Entry:
     """One default item that several scopes give: attribute by attribute the narrowest counts."""
     merged: Any = {}
     for entry in reversed(entries):
-        merged = _merge(merged, entry.enforcement.value)
+        narrow = entry.enforcement.value
+        exclusive = entry.field.exclusive
+        if any(name in narrow for name in exclusive):
+            # A variable has one source: the narrower one takes the place of the other.
+            merged = {k: v for k, v in merged.items() if k not in exclusive or k in narrow}
+        merged = _merge(merged, narrow)
     return replace(entries[0], enforcement=replace(entries[0].enforcement, value=merged))
 
 

@@ -145,10 +145,17 @@ class Enforcer:
             self._set(site, plan, plan.sets[0])
         for site, plan in self._ranked(lambda field_plan: field_plan.defaults):
             self._default(site, plan, plan.defaults[0])
-        for site in self._sites:
-            for plan in site.plan.fields:
-                if plan.derived is not None:
-                    self._derive(site, plan, plan.derived)
+        derived = [(s, p, p.derived) for s in self._sites for p in s.plan.fields if p.derived]
+        # One may be the source of another, in any order: again until nothing comes of it.
+        for _ in derived:
+            count = len(self.findings.changes)
+            self.findings.not_applied = [
+                item for item in self.findings.not_applied if item.rule is not Rule.DEFAULT_FROM
+            ]
+            for site, plan, enforcement in derived:
+                self._derive(site, plan, enforcement)
+            if len(self.findings.changes) == count:
+                break
         for site, itemized in self._itemized:
             for change in itemized.mutate():
                 self._add_item_change(site, itemized.plan, change)
@@ -233,9 +240,13 @@ class Enforcer:
         except (RefMismatchError, ValueTypeError):
             return  # Judged: a value of the wrong type.
         value = as_value(amount, enforcement.type)
-        meaning = read_value(value, enforcement.type)
-        filled = replace(enforcement, value=value, meaning=meaning)
-        reason = self._contradiction(site, plan, filled)
+        if value is None:
+            reason = f"{enforcement.value} is more than the field can hold"
+            filled = enforcement
+        else:
+            meaning = read_value(value, enforcement.type)
+            filled = replace(enforcement, value=value, meaning=meaning)
+            reason = self._contradiction(site, plan, filled)
         if reason:
             path = site.path + plan.ref
             self.findings.not_applied.append(
@@ -243,6 +254,24 @@ class Enforcer:
             )
         else:
             self._write(site, plan, filled, current, [])
+
+    def _derived_standard(self, site: _Site, plan: FieldPlan) -> Enforcement | None:
+        """What a `defaultFrom` gives here, for canEdit to compare with."""
+        if plan.derived is None:
+            return None
+        derivation: Derivation = plan.derived.meaning
+        try:
+            source = read_ref(self._node(site), derivation.ref)
+            if source is None:
+                return None
+            amount = read_value(source, derivation.type) * derivation.factor
+        except (RefMismatchError, ValueTypeError):
+            return None
+        value = as_value(amount, plan.derived.type)
+        if value is None:
+            return None
+        meaning = read_value(value, plan.derived.type)
+        return replace(plan.derived, value=value, meaning=meaning)
 
     def _write(
         self,
@@ -398,7 +427,8 @@ class Enforcer:
                 continue
             if self._old is not None and self._is_same(site, plan, enforcement, meaning):
                 continue
-            found = judge(enforcement, meaning, default=plan.standard, minimum=plan.minimum)
+            standard = plan.standard or self._derived_standard(site, plan)
+            found = judge(enforcement, meaning, default=standard, minimum=plan.minimum)
             if found is None and enforcement.rule is Rule.SET:
                 reason = self._contradiction(site, plan, enforcement)
                 found = Problem(f"the value that the policy sets {reason}", "") if reason else None

@@ -53,6 +53,9 @@ class ItemRules:
         yield from self._default_items(sections.get("instances"), f"{path}.instances")
         where = f"{path}.attributes"
         for name, part, at in self._attributes(sections.get("attributes"), where):
+            if name == self._field.item_key:
+                self._report(at, f"{name} tells the items apart, so it can have no default")
+                continue
             enforcement = self._read(Rule.DEFAULT, part, self._field.attributes[name], at)
             if enforcement is not None:
                 yield ItemEntry(enforcement, at, attribute=name)
@@ -116,6 +119,8 @@ class ItemRules:
             if name is None:
                 sound = False
                 continue
+            if value is None:
+                continue  # Null is absent.
             enforcement = self._read(Rule.DEFAULT, value, self._field.attributes[name], at)
             if enforcement is None:
                 sound = False
@@ -127,8 +132,13 @@ class ItemRules:
             node[leaf] = enforcement.value
         if not sound:
             return None
+        sources = [name for name in self._field.exclusive if name in read]
+        if len(sources) > 1:
+            self._report(path, f"an item has only one of {', '.join(sources)}")
+            return None
         key = self._field.item_key
-        if key not in read:
+        if not read.get(key):
+            read.pop(key, None)
             named = read.get(_KEY_FALLBACKS.get(self._field.name, ""))
             read = {key: named or generated_key(read), **read}
         return read

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.mapping.fields import Field, RefMismatchError, read_ref
+from webhook.mapping.locate import is_free
 from webhook.model.decision import NOT_SHOWN, Rule, Source
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import ValueTypeError, read_value, same_value
@@ -75,20 +76,22 @@ class ItemizedField:
         self._editor = editor
         self._key = plan.field.item_key
         self._default_items = {item.meaning: item for item in plan.items}
+        self._old = old
         self._is_update = old is not None
         before = lookup(old, old_path) if old_path is not None else None
         self._before = before if isinstance(before, list) else []
+        self._before_by_key = {self._key_of(item): item for item in reversed(self._before)}
         self._is_untouched = old_path is not None and same_value(before, self._current())
 
     # -- mutation ---------------------------------------------------------------------------
 
     def mutate(self) -> Iterator[ItemChange]:
         """Exclude, complete and add items. On an update only where the list was changed."""
-        if self._is_untouched or not isinstance(self._current() or [], list):
+        if self._is_untouched or not self._is_list():
             return
         self._exclude()
         for index, item in enumerate(self._items()):
-            if isinstance(item, dict):
+            if isinstance(item, dict) and not same_value(self._item_before(item, index), item):
                 yield from self._complete((*self._path, index), item)
         present = {self._key_of(item) for item in self._items()}
         excluded = self._excluded()
@@ -116,7 +119,7 @@ class ItemizedField:
                 if key is not None and key in self._default_items:
                     excluded.add(key)
                 self._editor.remove((*self._path, index))
-        if excluded != self._excluded():
+        if excluded != self._excluded() and is_free(self._editor.document, _ANNOTATION):
             remembered = _remembered(self._editor.document)
             remembered[self._name] = sorted(excluded)
             text = json.dumps(remembered, sort_keys=True, separators=(",", ":"))
@@ -154,7 +157,7 @@ class ItemizedField:
 
     def judge(self) -> Iterator[ItemProblem]:
         """Judge the items as they now are."""
-        if self._is_untouched or not isinstance(self._current() or [], list):
+        if self._is_untouched or not self._is_list():
             return
         yield from self._judge_additions()
         yield from self._judge_locked()
@@ -166,12 +169,11 @@ class ItemizedField:
         rule = self.plan.can_add
         if rule is None:
             return
-        before = {self._key_of(item) for item in self._before}
         keys = ", ".join(sorted(self._default_items))
         accepted = f"only {keys}" if keys else "no items"
         for index, item in enumerate(self._items()):
             key = self._key_of(item)
-            if key not in self._default_items and not (key is not None and key in before):
+            if key not in self._default_items and self._item_before(item, index) is None:
                 problem = Problem("the policy does not allow other items", accepted)
                 path = (*self._path, index)
                 yield self._problem(path, "", key or str(index), rule, problem, key)
@@ -179,17 +181,21 @@ class ItemizedField:
     def _judge_locked(self) -> Iterator[ItemProblem]:
         """Each locked default item is there, as the policy gives it."""
         items = {self._key_of(item): (index, item) for index, item in enumerate(self._items())}
-        before = {self._key_of(item): item for item in self._before}
+        before = self._before_by_key
         for key, rule in self.plan.locked.items():
             default = self._default_items.get(key)
             if default is None:
                 continue  # It guards default items; without one there is nothing to guard.
             found = items.get(key)
+            if found is not None and found[1].get("exclude") is True:
+                found = None  # It is to go, though nobody has taken it out yet.
             was_wrong = self._is_update and (
                 key not in before or next(self._differences(default, before[key]), None) is not None
             )
             if found is None:
-                if not (was_wrong and key not in before):
+                remembered = _remembered(self._old or {}).get(self._name, [])
+                newly = key in self._excluded() and key not in remembered
+                if newly or not (was_wrong and key not in before):
                     problem = Problem(
                         "the policy locks this item, and it is missing", "as the policy gives it"
                     )
@@ -269,6 +275,13 @@ class ItemizedField:
 
     # -- reading ----------------------------------------------------------------------------
 
+    def _is_list(self) -> bool:
+        """Whether a list is there, or may be. What else stands here is of a wrong type."""
+        current = self._current()
+        if current is None:
+            return is_free(self._editor.document, self._path)
+        return isinstance(current, list)
+
     def _current(self) -> Any:
         return lookup(self._editor.document, self._path)
 
@@ -283,10 +296,10 @@ class ItemizedField:
     def _item_before(self, item: dict[str, Any], index: Any) -> dict[str, Any] | None:
         """The item of the same key before an update, else the one at the same position."""
         key = self._key_of(item)
-        for candidate in self._before:
-            if key is not None and self._key_of(candidate) == key:
-                return candidate if isinstance(candidate, dict) else None
-        if key is None and isinstance(index, int) and index < len(self._before):
+        if key is not None:
+            candidate = self._before_by_key.get(key)
+            return candidate if isinstance(candidate, dict) else None
+        if isinstance(index, int) and index < len(self._before):
             candidate = self._before[index]
             return candidate if isinstance(candidate, dict) else None
         return None

@@ -1008,3 +1008,54 @@ def test_a_computed_default_that_contradicts_is_left_out() -> None:
 
     assert "cpuCoreRequest" not in answer.at("/spec/compute")
     assert len(answer.decision.not_applied) == 1
+
+
+def test_computed_defaults_may_be_sources_of_one_another_in_any_order() -> None:
+    rules = {
+        "compute": {
+            "cpuCoreRequest": {"defaultFrom": {"field": "cpuCoreLimit"}},
+            "cpuCoreLimit": {"defaultFrom": {"field": "gpuDevicesRequest", "factor": 4}},
+        }
+    }
+
+    answer = submit(
+        compile_ok(make_workload_policy(rules=rules)),
+        make_training(compute={"gpuDevicesRequest": 1}),
+    )
+
+    assert answer.at("/spec/compute") == {
+        "gpuDevicesRequest": 1,
+        "cpuCoreLimit": 4,
+        "cpuCoreRequest": 4,
+    }
+
+
+def test_a_computed_default_beyond_64_bits_is_left_out() -> None:
+    rules = {
+        "compute": {"cpuCoreRequest": {"defaultFrom": {"field": "cpuCoreLimit", "factor": 0.1}}}
+    }
+
+    answer = submit(
+        compile_ok(make_workload_policy(rules=rules)),
+        make_training(compute={"cpuCoreLimit": "1e30"}),
+    )
+
+    assert "cpuCoreRequest" not in answer.at("/spec/compute")
+    assert len(answer.decision.not_applied) == 1
+
+
+@pytest.mark.parametrize(("request_", "allowed"), [(None, True), (1, True), (2, False)])
+def test_can_edit_accepts_what_a_default_is_computed_to(request_: Any, allowed: bool) -> None:
+    rules = {
+        "compute": {
+            "cpuCoreRequest": {
+                "canEdit": False,
+                "defaultFrom": {"field": "cpuCoreLimit", "factor": 0.5},
+            }
+        }
+    }
+    compute = {"cpuCoreLimit": 2} | ({"cpuCoreRequest": request_} if request_ else {})
+
+    answer = submit(compile_ok(make_workload_policy(rules=rules)), make_training(compute=compute))
+
+    assert answer.allowed is allowed

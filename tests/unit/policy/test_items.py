@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from typing import Any
 
 import pytest
 
-from tests.builders import make_snapshot, make_training, make_workload_policy, submit
+from tests.builders import (
+    make_request,
+    make_snapshot,
+    make_training,
+    make_workload_policy,
+    submit,
+)
+from webhook.admission.review import review
 from webhook.model.decision import NOT_SHOWN
+from webhook.model.request import Phase
 from webhook.policy.items import EXCLUDED
 from webhook.store.snapshot import Snapshot
 
@@ -476,3 +485,119 @@ class TestImposedAssets:
     )
     def test_a_wrong_data_source_is_named(self, spec: Any, wanted: str) -> None:
         assert wanted in make_snapshot(make_data_source(**spec)).problems[0].problem
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"compute": "x"}, id="text-for-a-section"),
+        pytest.param({"compute": 0}, id="zero-for-a-section"),
+        pytest.param({"compute": {"extendedResources": {}}}, id="object-for-the-list"),
+        pytest.param({"compute": {"extendedResources": ""}}, id="text-for-the-list"),
+        pytest.param({"compute": {"extendedResources": [None, 3]}}, id="no-objects-in-it"),
+    ],
+)
+def test_a_wrong_type_around_items_is_a_violation(spec: dict[str, Any]) -> None:
+    """Never an error of ours, and never replaced by the default items."""
+    answer = submit(worked_example(), make_training(image="ubuntu", **spec))
+
+    assert "type" in [rule for _, rule in answer.broken]
+
+
+@pytest.mark.parametrize("metadata", ["x", {"annotations": "x"}, {"annotations": []}])
+def test_an_exclusion_that_cannot_be_remembered_is_no_crash(metadata: Any) -> None:
+    document = training({"resource": "default/memory", "exclude": True})
+    document["metadata"] = metadata
+
+    review(make_request(document), Phase.REVIEW, worked_example())
+
+
+def test_judging_many_items_of_an_update_takes_linear_time() -> None:
+    snapshot = variables({"name": "A", "value": "x"}, canAdd=False)
+    items = [{"name": f"V{index}", "value": "x"} for index in range(5000)]
+    changed = [*items[:-1], {"name": "V4999", "value": "y"}]
+
+    before = time.process_time()
+    answer = submit(
+        snapshot,
+        make_training(environmentVariables=changed),
+        old=make_training(environmentVariables=items),
+    )
+
+    assert answer.allowed
+    assert time.process_time() - before < 5
+
+
+def test_a_credential_in_any_spelling_keeps_an_asset_from_being_imposed() -> None:
+    source = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "DataSource",
+        "metadata": {"name": "b"},
+        "spec": {"s3": {"bucket": "b", "path": "/p", "AccessKeySecret": "cred"}},
+    }
+
+    (problem,) = make_snapshot(source, make_workload_policy(imposedAssets=["b"])).problems
+
+    assert "references a credential" in problem.problem
+
+
+def test_an_empty_key_is_none() -> None:
+    answer = submit(variables({"name": "", "value": "x"}), make_training())
+
+    (item,) = answer.at("/spec/environmentVariables")
+    assert item["name"].startswith("policy-")
+
+
+def test_the_narrower_source_of_a_variable_takes_the_place_of_the_wider() -> None:
+    def policy(scope: str, unit: str, **item: Any) -> Any:
+        items = {"environmentVariables": {"instances": [{"name": "A", **item}]}}
+        return make_workload_policy(defaults=items, name=f"of-{scope}", scope=scope, unit=unit)
+
+    snapshot = compile_ok(
+        policy("tenant", "", value="x"),
+        policy("project", "team-a", secret={"name": "s", "key": "k"}),
+    )
+
+    (item,) = submit(snapshot, make_training()).at("/spec/environmentVariables")
+    assert item == {"name": "A", "secret": {"name": "s", "key": "k"}}
+
+
+@pytest.mark.parametrize(
+    ("section", "wanted"),
+    [
+        pytest.param(
+            {"instances": [{"name": "A", "value": "x", "secret": {"name": "s", "key": "k"}}]},
+            "only one of value, secret",
+            id="two-sources",
+        ),
+    ],
+)
+def test_a_default_variable_has_one_source(section: Any, wanted: str) -> None:
+    policy = make_workload_policy(defaults={"environmentVariables": section})
+
+    assert wanted in make_snapshot(policy).problems[0].problem
+
+
+def test_the_key_of_items_has_no_default() -> None:
+    policy = make_workload_policy(defaults={"storage": {"hostPath": {"attributes": {"name": "x"}}}})
+
+    assert "tells the items apart" in make_snapshot(policy).problems[0].problem
+
+
+def test_a_locked_item_that_is_still_marked_as_excluded_is_refused_by_the_second_door() -> None:
+    """Where the first one was not asked (its failurePolicy is Ignore)."""
+    snapshot = variables({"name": "A", "value": "x"}, locked=["A"])
+    document = make_training(environmentVariables=[{"name": "A", "value": "x", "exclude": True}])
+
+    decision = review(make_request(document), Phase.VALIDATE, snapshot)
+
+    assert "locked" in [violation.rule for violation in decision.violations]
+
+
+def test_items_that_an_update_leaves_alone_are_not_completed() -> None:
+    old = training({"resource": "a/b"}, {"resource": "c/d", "quantity": 1})
+    new = training({"resource": "a/b"}, {"resource": "c/d", "quantity": 2})
+
+    answer = submit(worked_example(), new, old=old)
+
+    assert answer.at(RESOURCES)[0] == {"resource": "a/b"}
