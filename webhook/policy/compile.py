@@ -126,6 +126,7 @@ class _Compiler:
         self.warnings: list[str] = []
         # Where a hierarchical policy speaks about a slot, by rule.
         self._claimed: dict[tuple[Slot, Rule], str] = {}
+        self._imposed_once: dict[tuple[str, str], str] = {}
 
     def _problem(self, path: str, problem: str) -> None:
         self._problems.append(SpecError(path, problem + self._for_kind))
@@ -313,6 +314,8 @@ class _Compiler:
                 MissingReferenceError(path, f"no DataSource {str(reference)!r}{self._for_kind}")
             )
             return
+        if self._imposed_once.setdefault((role, asset.name), path) != path:
+            return  # By name and by id, say: once is enough.
         if asset.credential:
             problem = f"{asset.name} references a credential ({asset.credential})"
             self._problem(path, f"{problem}, so it can't be imposed")

@@ -108,14 +108,22 @@ class _Before:
             for found in _find_problems(self._shape, self._old):
                 self._problems[found.identity].append(found)
         candidates = self._problems.get(problem.identity, [])
-        # From the end, where one is taken out at no cost.
-        for index in range(len(candidates) - 1, -1, -1):
-            candidate = candidates[index]
-            same = all(map(same_value, problem.evidence, candidate.evidence))
-            if same or problem.badness < candidate.badness:
-                del candidates[index]
-                return True
+        # The same problem before a worse one: that may be the past of another item.
+        for excuses in (_is_same, _is_worse):
+            # From the end, where one is taken out at no cost.
+            for index in range(len(candidates) - 1, -1, -1):
+                if excuses(candidates[index], problem):
+                    del candidates[index]
+                    return True
         return False
+
+
+def _is_same(before: SchemaProblem, now: SchemaProblem) -> bool:
+    return all(map(same_value, now.evidence, before.evidence))
+
+
+def _is_worse(before: SchemaProblem, now: SchemaProblem) -> bool:
+    return bool(now.badness < before.badness)
 
 
 # -- judging --------------------------------------------------------------------------------

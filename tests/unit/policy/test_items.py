@@ -416,6 +416,13 @@ class TestImposedAssets:
         assert [rule for _, rule in changed.broken] == ["locked"]
         assert [rule for _, rule in excluded.broken] == ["locked"]
 
+    def test_two_references_to_one_are_one(self) -> None:
+        policy = make_workload_policy(imposedAssets=["home", "HOME"])
+
+        answer = submit(compile_ok(policy, make_data_source()), make_training())
+
+        assert len(answer.at("/spec/storage/pvc")) == 1
+
     def test_those_of_several_scopes_are_united(self) -> None:
         nfs = {"server": "s", "path": "/p", "mountPath": "/m"}
         snapshot = compile_ok(

@@ -808,3 +808,12 @@ def test_a_field_that_is_a_section_of_another_is_an_error_of_the_rows(names: lis
 
     with pytest.raises(ValueError, match="already"):
         shape_of("training", dict.fromkeys(names, row))
+
+
+def test_an_update_that_leaves_two_items_of_one_key_alone_is_not_judged() -> None:
+    """The less bad of the two must not take the other's past for its own."""
+    ports = [{"name": "a", "container": 70000}, {"name": "a", "container": 65536}]
+    for items in (ports, ports[::-1]):
+        document = {"spec": {"ports": items}}
+
+        assert judge_native_update("training", document, copy.deepcopy(document), ROWS) == []
