@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from webhook.catalog import builtin_documents, native_rows
@@ -230,7 +231,7 @@ class _Builder:
 
     def _compile_groups(self) -> dict[str, CompiledGroup]:
         """The field groups in force, by name in lower case."""
-        groups = native_groups(native_rows())
+        groups = dict(_native_groups())
         for document in self._of_kind("FieldGroup"):
             for version in self._versions(document):
                 try:
@@ -377,6 +378,12 @@ class _Builder:
         for text in warnings:
             path, _, problem = text.partition(": ")
             self._problems.append(DocumentProblem(document.source, path, problem, warning=True))
+
+
+@cache
+def _native_groups() -> Mapping[str, CompiledGroup]:
+    """The groups of the native types: they never change, and there are some five hundred fields."""
+    return native_groups(native_rows())
 
 
 def _extend(groups: dict[str, CompiledGroup], added: CompiledGroup) -> None:
