@@ -82,6 +82,11 @@ def jq_sources(
 ) -> tuple[str, ...]:
     """The queries that jq has to answer about `request.object` before it can be reviewed."""
     branch = snapshot.branch(request.namespace) if branch is None else branch
+    if not request.sub_resource:
+        whole = snapshot.plan(request.kind, branch)
+        if whole is None or not whole.jq_sources:
+            # Most kinds: `review` compares the objects of an update, which is enough of it.
+            return ()
     plan = _find_plan(request, snapshot, branch)
     return () if isinstance(plan, Decision) else plan.jq_sources
 

@@ -30,10 +30,6 @@ class FieldType(StrEnum):
     ITEMIZED = "itemized"
 
     @property
-    def is_array(self) -> bool:
-        return self in _ELEMENT_TYPES
-
-    @property
     def is_numeric(self) -> bool:
         return self in (FieldType.INTEGER, FieldType.NUMBER, FieldType.QUANTITY)
 

@@ -47,7 +47,6 @@ from webhook.policy.rule_values import (
 )
 
 _BODY_WORDS = frozenset({"key", "value", "values"})
-_NUMERIC = (FieldType.INTEGER, FieldType.NUMBER, FieldType.QUANTITY)
 
 
 def compile_policy(
@@ -381,7 +380,9 @@ class _Compiler:
         known = {
             name: other
             for name, other in beside.items()
-            if name.rpartition(".")[0] == section and other.type in _NUMERIC
+            if name.rpartition(".")[0] == section
+            and other.type is not None
+            and other.type.is_numeric
         }
         named = native_spellings().get(body["field"].lower(), body["field"])
         wanted = (named.lower(), f"{section}.{named}".lower())

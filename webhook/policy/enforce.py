@@ -228,35 +228,33 @@ class Enforcer:
 
     def _derive(self, site: _Site, plan: FieldPlan, enforcement: Enforcement) -> None:
         """Fill what is still absent from another field of the place."""
-        derivation: Derivation = enforcement.meaning
         try:
-            node = self._node(site)
-            current, source = read_ref(node, plan.ref), read_ref(node, derivation.ref)
-            if current is not None or source is None:
-                return
-            if self._is_untouched(site, plan, current):
-                return
-            amount = read_value(source, derivation.type) * derivation.factor
-        except (RefMismatchError, ValueTypeError):
+            current = read_ref(self._node(site), plan.ref)
+        except RefMismatchError:
             return  # Judged: a value of the wrong type.
-        value = as_value(amount, enforcement.type)
-        if value is None:
+        if current is not None or self._is_untouched(site, plan, current):
+            return
+        derived = self._derived(site, plan)
+        if derived is None:
+            return
+        if derived.value is None:
             reason = f"{enforcement.value} is more than the field can hold"
-            filled = enforcement
         else:
-            meaning = read_value(value, enforcement.type)
-            filled = replace(enforcement, value=value, meaning=meaning)
-            reason = self._contradiction(site, plan, filled)
+            reason = self._contradiction(site, plan, derived)
         if reason:
             path = site.path + plan.ref
             self.findings.not_applied.append(
                 NotApplied(path, plan.label, enforcement.rule, reason, enforcement.source)
             )
         else:
-            self._write(site, plan, filled, current, [])
+            self._write(site, plan, derived, current, [])
 
-    def _derived_standard(self, site: _Site, plan: FieldPlan) -> Enforcement | None:
-        """What a `defaultFrom` gives here, for canEdit to compare with."""
+    def _derived(self, site: _Site, plan: FieldPlan) -> Enforcement | None:
+        """
+        What the `defaultFrom` of *plan* gives here; None without one, or without a source.
+
+        Its value is None where the field can't hold it.
+        """
         if plan.derived is None:
             return None
         derivation: Derivation = plan.derived.meaning
@@ -268,9 +266,7 @@ class Enforcer:
         except (RefMismatchError, ValueTypeError):
             return None
         value = as_value(amount, plan.derived.type)
-        if value is None:
-            return None
-        meaning = read_value(value, plan.derived.type)
+        meaning = None if value is None else read_value(value, plan.derived.type)
         return replace(plan.derived, value=value, meaning=meaning)
 
     def _write(
@@ -427,7 +423,11 @@ class Enforcer:
                 continue
             if self._old is not None and self._is_same(site, plan, enforcement, meaning):
                 continue
-            standard = plan.standard or self._derived_standard(site, plan)
+            standard = plan.standard
+            if standard is None and enforcement.rule is Rule.CAN_EDIT:
+                standard = self._derived(site, plan)
+                if standard is not None and standard.value is None:
+                    standard = None
             found = judge(enforcement, meaning, default=standard, minimum=plan.minimum)
             if found is None and enforcement.rule is Rule.SET:
                 reason = self._contradiction(site, plan, enforcement)
