@@ -12,6 +12,9 @@ The tree of errors.
     ├── BusyError          too many large reviews came at once (api/bodies.py, HTTP 503)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
     ├── NotReadyError      nothing is in force yet (HTTP 500)
+    ├── StoreError         a document could not be read from or written to its store (HTTP 503)
+    │   ├── NotFoundError  there is no such document (HTTP 404)
+    │   └── ConflictError  it exists already, was changed meanwhile, or can't be written (HTTP 409)
     └── SettingsError      a flag, variable or settings file is wrong
 """
 
@@ -66,6 +69,18 @@ class EvaluationError(WebhookError):
 
 class NotReadyError(WebhookError):
     """No snapshot is in force yet, so no request can be answered."""
+
+
+class StoreError(WebhookError):
+    """A document could not be read from its store, or written to it."""
+
+
+class NotFoundError(StoreError):
+    """The store has no such document."""
+
+
+class ConflictError(StoreError):
+    """A document exists already, was changed meanwhile, is in use, or is not ours to write."""
 
 
 class SettingsError(WebhookError):

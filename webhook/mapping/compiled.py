@@ -31,6 +31,8 @@ class CompiledSelector:
     """
     One selector.
 
+    *native* are fields that hierarchical policies name and GVKPolicies don't.
+
     Where *creates* is not None, a place that is absent may be created: below each place of
     *parent* (the whole object if None) at that path. *server_defaults* and *server_items* are
     what the API server puts into a field before it asks us; see `is_filled`. *literals* are the
@@ -41,6 +43,7 @@ class CompiledSelector:
     name: str
     query: Selector
     fields: Mapping[str, Field]
+    native: Mapping[str, Field] = field(default_factory=dict)
     parent: str | None = None
     creates: tuple[str, ...] | None = None
     server_defaults: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -188,12 +191,16 @@ def _compile_selector(
     kind: GroupVersionKind,
 ) -> CompiledSelector:
     fields: dict[str, Field] = {}
+    native: dict[str, Field] = {}
     for index, group_name in enumerate(selector.field_groups):
         where = f"{path}.fieldGroups[{index}]"
         group = groups.get(group_name.lower())
         if group is None:
             hint = did_you_mean(group_name, [group.name for group in groups.values()])
             problems.append(MissingReferenceError(where, f"no field group {group_name!r}{hint}"))
+            continue
+        if group.native:
+            native.update(group.fields)
             continue
         for twice in sorted(fields.keys() & group.fields.keys()):
             problems.append(SpecError(where, f"field {twice!r} is in another of its groups too"))
@@ -225,6 +232,7 @@ def _compile_selector(
         name=name,
         query=compile_selector(selector.query, path=f"{path}.query"),
         fields=fields,
+        native=native,
         parent=dependency.spec_selector if dependency else None,
         creates=creates,
         server_defaults={key: tuple(values) for key, values in selector.server_defaults.items()},

@@ -82,10 +82,15 @@ def read_ref(node: Any, ref: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CompiledGroup:
-    """A field group: its name as its author spells it, and its fields by name."""
+    """
+    A field group: its name as its author spells it, and its fields by name.
+
+    The fields of a *native* group are for hierarchical policies only.
+    """
 
     name: str
     fields: Mapping[str, Field]
+    native: bool = False
 
 
 def compile_group(document: Document) -> CompiledGroup:
@@ -108,9 +113,11 @@ def compile_group(document: Document) -> CompiledGroup:
         problems.append(
             SpecError(f"spec.itemSelectors.{name}", "item selectors are not available yet")
         )
+    if spec.native and not document.builtin:
+        problems.append(SpecError("spec.native", "is for built-in groups only"))
     if problems:
         raise ExceptionGroup("the field group is wrong", problems)
-    return CompiledGroup(spec.name or document.name, fields)
+    return CompiledGroup(spec.name or document.name, fields, spec.native)
 
 
 def _compile_field(name: str, group_field: GroupField, path: str, *, builtin: bool) -> Field:

@@ -173,6 +173,8 @@ class ItemSelectorSpec(Spec):
 class FieldGroupSpec(Spec):
     name: str = ""
     description: str = ""
+    # Its fields are named by hierarchical policies, and by nobody else. Built-in groups only.
+    native: bool = False
     fields: dict[str, GroupField] = Field(default_factory=dict)
     item_selectors: dict[str, ItemSelectorSpec] = Field(default_factory=dict)
 

@@ -388,7 +388,7 @@ def _native_groups() -> Mapping[str, CompiledGroup]:
 
 def _extend(groups: dict[str, CompiledGroup], added: CompiledGroup) -> None:
     """Add the fields of *added* to its group. A field that is there already is not redefined."""
-    group = groups.get(added.name.lower(), CompiledGroup(added.name, {}))
+    group = groups.get(added.name.lower(), CompiledGroup(added.name, {}, added.native))
     twice = sorted(group.fields.keys() & added.fields.keys())
     if twice:
         problem = "the group has this field already"
@@ -396,7 +396,9 @@ def _extend(groups: dict[str, CompiledGroup], added: CompiledGroup) -> None:
             "the field group is wrong",
             [SpecError(f"spec.fields.{name}", problem) for name in twice],
         )
-    groups[added.name.lower()] = CompiledGroup(group.name, {**group.fields, **added.fields})
+    groups[added.name.lower()] = CompiledGroup(
+        group.name, {**group.fields, **added.fields}, group.native
+    )
 
 
 def _documents_of(snapshot: Snapshot | None) -> tuple[Document, ...]:
