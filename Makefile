@@ -4,8 +4,12 @@
 #   make check       the fast ones: run before every commit
 #   make serve       the gate on the examples, until Ctrl-C
 #   make playground  a real local API server with the gate in front, until Ctrl-C
+#   make format      format the code and mend what ruff can
+#   make bench       how long a review takes
+#   make clean       remove .venv and what tools left
 
 SHELL := /bin/sh
+.DEFAULT_GOAL := help
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
@@ -13,7 +17,7 @@ STAMP := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo test check serve playground format constraints clean bench
+.PHONY: help demo test check serve playground format constraints clean bench
 
 $(STAMP): pyproject.toml .ci/constraints.txt
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,6 +35,10 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	@$(BIN)/python -m pip --disable-pip-version-check -q install --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
+# The comment at the top of this file.
+help:
+	@sed -n 's/^#   //p' Makefile
+
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
@@ -46,9 +54,10 @@ check: $(STAMP)
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -q -n 2 tests/unit tests/api tests/golden tests/chart
+	$(BIN)/pytest -q -n 2 -m "not slow" tests/unit tests/api tests/golden tests/chart
 
 test: check
+	$(BIN)/pytest -q -n 2 -m slow tests/unit tests/api tests/golden tests/chart
 	$(BIN)/python -m tests.controlplane build
 	$(BIN)/pytest -q tests/load tests/e2e
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,44 @@ POD = {"version": "v1", "kind": "Pod"}
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}
 JOB = {"group": "batch", "version": "v1", "kind": "Job"}
 PYTORCH_JOB = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
+
+# What Kubernetes itself adds to every Pod before it asks a webhook.
+TOKEN_VOLUME: JsonObject = {
+    "name": "kube-api-access-x7k2p",
+    "projected": {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {
+                "configMap": {
+                    "name": "kube-root-ca.crt",
+                    "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                }
+            },
+            {
+                "downwardAPI": {
+                    "items": [
+                        {
+                            "path": "namespace",
+                            "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                        }
+                    ]
+                }
+            },
+        ],
+    },
+}
+TOKEN_MOUNT: JsonObject = {
+    "name": "kube-api-access-x7k2p",
+    "readOnly": True,
+    "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+}
+NOT_READY: JsonObject = {
+    "key": "node.kubernetes.io/not-ready",
+    "operator": "Exists",
+    "effect": "NoExecute",
+    "tolerationSeconds": 300,
+}
 
 
 def make_rule(field_name: str, selector: str, *enforcements: JsonObject, **more: Any) -> JsonObject:
@@ -208,7 +247,12 @@ class Answer:
 
 
 def submit(
-    snapshot: Snapshot, document: JsonObject, *, old: JsonObject | None = None, **more: Any
+    snapshot: Snapshot,
+    document: JsonObject,
+    *,
+    old: JsonObject | None = None,
+    decide: Callable[[AdmissionRequest, Phase, Snapshot], Decision] = review,
+    **more: Any,
 ) -> Answer:
     """
     Send *document* through both doors as an API server would.
@@ -218,7 +262,7 @@ def submit(
     """
     sent = copy.deepcopy(document)
     request = make_request(copy.deepcopy(document), old=copy.deepcopy(old), **more)
-    decision = review(request, Phase.MUTATE, snapshot)
+    decision = decide(request, Phase.MUTATE, snapshot)
     # As it goes over the wire: operations share parts of the edited object.
     patch = orjson.loads(orjson.dumps(decision.patch))
     if not decision.allowed:
@@ -227,9 +271,9 @@ def submit(
     patched = jsonpatch.apply_patch(sent, patch)
     assert patched == request.object
     again = make_request(copy.deepcopy(patched), old=copy.deepcopy(old), **more)
-    assert review(again, Phase.MUTATE, snapshot).patch == []
+    assert decide(again, Phase.MUTATE, snapshot).patch == []
     final = make_request(copy.deepcopy(patched), old=copy.deepcopy(old), **more)
-    judged = review(final, Phase.VALIDATE, snapshot)
+    judged = decide(final, Phase.VALIDATE, snapshot)
     assert judged.patch == []
     verdict = decision if judged.allowed else judged
     return Answer(verdict, patched, patch)

@@ -14,17 +14,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.builders import make_training, submit
-from tests.unit.catalog.policies import builtin, is_later, problems_of, tree
+from tests.reference_homes import homes_page
+from tests.unit.catalog.policies import problems_of, tree
 from webhook.catalog import (
     builtin_documents,
     native_places,
+    native_presences,
     native_rows,
     native_rows_of,
     native_spellings,
 )
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.values import FieldType
+from webhook.policy.conditions import NEEDED, VARIABLE_SECTIONS
 
 DIRECTORY = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -126,26 +128,6 @@ def rules_of(value_type: FieldType) -> tuple[str, ...]:
     return tuple(match[1].split(", "))
 
 
-@cache
-def rules_items() -> bool:
-    """Whether a policy can say anything about itemized fields."""
-    rules = tree("environmentVariables", {"instances": {"canAdd": False}})
-    return problems_of("training", rules=rules) == []
-
-
-@cache
-def imposes_assets() -> bool:
-    """Whether a policy can impose a DataSource."""
-    problems = problems_of("training", imposedAssets=["datasets"])
-    return not any(is_later(problem) for _, problem in problems)
-
-
-@cache
-def judges_values() -> bool:
-    """Whether a value that a row does not allow is refused without a rule."""
-    return not submit(builtin(), make_training(imagePullPolicy="Sometimes")).allowed
-
-
 # --- parts of a page ---
 
 
@@ -194,7 +176,7 @@ def what_it_is(row: Row) -> str:
 
 def rules_text(row: Row) -> str:
     if row["type"] == FieldType.ITEMIZED:
-        return ", ".join(ITEM_RULES) if rules_items() else "none yet"
+        return ", ".join(ITEM_RULES)
     return ", ".join(rules_of(FieldType(row["type"])))
 
 
@@ -245,7 +227,7 @@ def type_page(workload_type: str) -> Iterator[str]:
         if row["type"] == FieldType.ITEMIZED:
             yield f"## {path}"
             yield ""
-            yield from item_part(row)
+            yield from item_part(path, row)
             yield ""
     yield from spellings(workload_type)
 
@@ -343,9 +325,11 @@ def field_table(workload_type: str, rows: Mapping[str, Row]) -> Iterator[str]:
     )
 
 
-def item_part(row: Row) -> Iterator[str]:
+def item_part(path: str, row: Row) -> Iterator[str]:
     yield f"{what_it_is(row)}. The key of an item is `{row['key']}`."
-    if "assets" in row and imposes_assets():
+    if row.get("exclusive"):
+        yield f"It has one of {codes(row['exclusive'])}, and only one."
+    if "assets" in row:
         yield f"Items can be imposed as a `DataSource` with `{row['assets']}`."
     yield ""
     yield from table(
@@ -355,12 +339,37 @@ def item_part(row: Row) -> Iterator[str]:
                 code(name),
                 attribute["type"],
                 what_it_is(attribute),
-                values_of(attribute),
-                rules_text(attribute) if rules_items() and name in row["ruledAttributes"] else "",
+                "; ".join(filter(None, [needed_text(path, name), values_of(attribute)])),
+                rules_text(attribute) if name in row["ruledAttributes"] else "",
             ]
             for name, attribute in row["attributes"].items()
+        ]
+        + [
+            [
+                code(name.removeprefix(f"{path}.")),
+                "boolean",
+                f"{presence['description']}. For rules only",
+                "",
+                ", ".join(presence["rules"]),
+            ]
+            for name, presence in native_presences().items()
+            if name.startswith(f"{path}.")
         ],
     )
+
+
+def needed_text(path: str, attribute: str) -> str:
+    """Whether every item has *attribute*, or a section of it has."""
+    if attribute in NEEDED.get(path, ((), ""))[0] or (path, attribute) in OTHERWISE_NEEDED:
+        return "needed"
+    section, _, key = attribute.rpartition(".")
+    if path == "environmentVariables" and key in VARIABLE_SECTIONS.get(section, ()):
+        return f"needed in `{section}`"
+    return ""
+
+
+# What has a condition with words of its own.
+OTHERWISE_NEEDED = {("storage.pvc", "claimName")}
 
 
 def spellings(workload_type: str) -> Iterator[str]:
@@ -391,16 +400,14 @@ def rules_page() -> Iterator[str]:
         " a type does not have is an error, and `gatewright lint` lists the ones it has."
     )
     yield ""
-    types = [kind for kind in TYPE_TEXTS if kind is not FieldType.ITEMIZED or rules_items()]
     yield from table(
         ["Type", "Values", "Example", "Rules"],
-        [
-            [kind.value, *TYPE_TEXTS[kind], rules_text({"type": kind}).replace("none yet", "")]
-            for kind in types
-        ],
+        [[kind.value, *TYPE_TEXTS[kind], rules_text({"type": kind})] for kind in TYPE_TEXTS],
     )
     yield ""
-    taken = {rule for kind in types if kind is not FieldType.ITEMIZED for rule in rules_of(kind)}
+    taken = {
+        rule for kind in TYPE_TEXTS if kind is not FieldType.ITEMIZED for rule in rules_of(kind)
+    }
     rules = {rule: texts for rule, texts in RULE_TEXTS.items() if rule in taken}
     yield from table(
         ["Rule", "Asks for", "How to write it"],
@@ -415,17 +422,12 @@ def rules_page() -> Iterator[str]:
     yield ""
     yield (
         "On the pages of the types, a `Default` is what the platform takes where a field is absent;"
-        " we don't fill it in."
-        + (" The `Values` hold whatever a policy says." if judges_values() else "")
+        " we don't fill it in. The `Values` hold whatever a policy says."
     )
     yield ""
     yield "## Itemized fields"
     yield ""
-    yield from (
-        item_rules()
-        if rules_items()
-        else ["Policies can't speak about itemized fields yet; `gatewright lint` says so."]
-    )
+    yield from item_rules()
     yield ""
     yield "## Where to write what"
     yield ""
@@ -488,7 +490,11 @@ def item_rules() -> Iterator[str]:
         [[code(rule), *texts] for rule, texts in ITEM_RULES.items()],
     )
     yield ""
-    yield "Attributes are ruled by their type, where the page of the workload type lists rules."
+    yield (
+        "Attributes are ruled by their type, where the page of the workload type lists rules. What"
+        " is *needed* in an item is judged on every native workload, without any policy, and a"
+        " policy can't give items that lack it."
+    )
 
 
 def index_page() -> Iterator[str]:
@@ -511,12 +517,16 @@ def index_page() -> Iterator[str]:
         ],
     )
     yield ""
-    yield "The rules and what they mean: [Rules](rules.md)."
+    yield (
+        "The rules and what they mean: [Rules](rules.md). The same policies for kinds of others, and"
+        " where the fields are there: [Kinds of others](other-kinds.md)."
+    )
 
 
 def pages() -> dict[str, str]:
     """The text of each file, by name."""
     texts = {"README.md": index_page(), "rules.md": rules_page()}
+    texts["other-kinds.md"] = homes_page()
     texts |= {file: type_page(name) for name, file in FILES.items()}
     return {name: "\n".join(lines).rstrip() + "\n" for name, lines in texts.items()}
 

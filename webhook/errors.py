@@ -5,7 +5,8 @@ The tree of errors.
     ├── DecodeError        the caller sent something that is no review (HTTP 400)
     ├── ManifestError      a file or text is no YAML/JSON document; says file and line
     ├── SpecError          a document of ours is wrong; *path* says where
-    │   └── MissingReferenceError  it names a document that is not there (yet)
+    │   ├── MissingReferenceError  it names a document that is not there (yet)
+    │   └── FieldConflictError     it claims what another document holds
     ├── QuantityError      a text is no Kubernetes quantity
     ├── SlowBodyError      a body did not arrive in time (api/bodies.py, HTTP 408)
     ├── BodyTooLargeError  a body is larger than we read (api/bodies.py, HTTP 413)
@@ -14,11 +15,15 @@ The tree of errors.
     ├── NotReadyError      nothing is in force yet (HTTP 500)
     ├── StoreError         a document could not be read from or written to its store (HTTP 503)
     │   ├── NotFoundError  there is no such document (HTTP 404)
-    │   └── ConflictError  it exists already, was changed meanwhile, or can't be written (HTTP 409)
+    │   ├── ConflictError  it exists already, was changed meanwhile, or can't be written (HTTP 409)
+    │   └── RefusedError   the API server does not take a document as it is (HTTP 400)
+    ├── KubeError          the API server refused a call, or did not answer
     └── SettingsError      a flag, variable or settings file is wrong
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class WebhookError(Exception):
@@ -59,6 +64,10 @@ class MissingReferenceError(SpecError):
     """A document names another one that is not there (yet)."""
 
 
+class FieldConflictError(SpecError):
+    """A document claims what another one holds: a field, or a kind."""
+
+
 class QuantityError(WebhookError):
     """A text is not a Kubernetes quantity."""
 
@@ -81,6 +90,37 @@ class NotFoundError(StoreError):
 
 class ConflictError(StoreError):
     """A document exists already, was changed meanwhile, is in use, or is not ours to write."""
+
+
+class RefusedError(StoreError):
+    """The API server does not take a document: its CRD's schema or another webhook says no."""
+
+
+class KubeError(WebhookError):
+    """
+    The API server refused a call, or gave no answer.
+
+    *status* is that of HTTP, 0 where no answer came; *reason* is Kubernetes' own word
+    (`NotFound`, `Conflict`, `Expired`), or `Unreachable` or `Timeout`. *retry_after_s* is how
+    long the server asked to be left alone, None if it did not; *details* is what its `Status`
+    says beside the message.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        *,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(f"{reason}: {message}" if reason else message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+        self.retry_after_s = retry_after_s
 
 
 class SettingsError(WebhookError):

@@ -34,7 +34,12 @@ class Address(NamedTuple):
 class ServeSettings:
     """Everything that `gatewright serve` can be told. Names follow the flags."""
 
-    policies: Path
+    # Where the documents are: a directory, or else the cluster.
+    policies: Path | None
+    kubernetes: bool
+    kubeconfig: Path | None
+    write_status: bool
+    api_tokens: Path | None
     listen: Address
     ops_listen: Address
     tls_cert: Path | None
@@ -181,6 +186,36 @@ OPTIONS = (
         _path,
         "DIR",
         "directory of documents to enforce; watched for changes",
+    ),
+    Option(
+        "kubernetes",
+        "--kubernetes",
+        _flag,
+        "BOOL",
+        "enforce the documents of a cluster, in place of a directory's",
+        "false",
+    ),
+    Option(
+        "kubeconfig",
+        "--kubeconfig",
+        _path,
+        "FILE",
+        "how to reach it (default: KUBECONFIG, the Pod's ServiceAccount, ~/.kube/config)",
+    ),
+    Option(
+        "writeStatus",
+        "--write-status",
+        _flag,
+        "BOOL",
+        "write into each document's status whether it is in force",
+        "true",
+    ),
+    Option(
+        "apiTokens",
+        "--api-tokens",
+        _path,
+        "FILE",
+        'turns the REST API on without a cluster: lines of token,user,uid,"group,group"',
     ),
     Option(
         "listen",
@@ -348,8 +383,14 @@ def load_settings(
         given, origin = next(filter(lambda source: source[0] is not None, sources), (None, ""))
         values[option.attribute] = None if given is None else _read(option, given, origin)
 
-    if values["policies"] is None:
-        raise SettingsError("where the policies are must be given: --policies DIR")
+    if values["policies"] is None and not values["kubernetes"]:
+        raise SettingsError("where the policies are must be given: --policies DIR, or --kubernetes")
+    if values["policies"] is not None and values["kubernetes"]:
+        raise SettingsError("--policies and --kubernetes exclude one another")
+    if values["kubeconfig"] is not None and not values["kubernetes"]:
+        raise SettingsError("--kubeconfig goes with --kubernetes")
+    if values["api_tokens"] is not None and values["kubernetes"]:
+        raise SettingsError("--api-tokens goes with --policies; a cluster knows its callers")
     if (values["tls_cert"] is None) != (values["tls_key"] is None):
         raise SettingsError("--tls-cert and --tls-key go together")
     if values["cert_dir"] is None and values["tls_cert"] is None:

@@ -73,6 +73,7 @@ class BrokenJq(JqWorker):
             raise ValueError(f"in {document_json!r}") from e
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("door", ["/mutate", "/validate"])
 @pytest.mark.parametrize("situation", REQUESTS)

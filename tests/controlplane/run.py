@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import urllib.error
 import urllib.request
@@ -81,6 +82,8 @@ class ControlPlane(Cluster):
         self._binaries = binaries
         self._audit = audit
         self._processes: list[Process] = []
+        # By program, as last started.
+        self._commands: dict[str, tuple[Path, list[str]]] = {}
         self._etcd_name = f"etcd-{secrets.token_hex(6)}"
 
     def start(self, directory: Path) -> Self:
@@ -141,6 +144,37 @@ class ControlPlane(Cluster):
     def logs(self) -> Path:
         """The directory with one log file per process."""
         return self._layout.logs
+
+    def kill(self, program: str) -> None:
+        """
+        Kill a program (`kube-apiserver`) as a crash would, and return when it is gone.
+
+        Raises:
+            ControlPlaneError: no such program was started.
+        """
+        self._process(program).stop(grace_s=STOP_GRACE_S, first=signal.SIGKILL)
+
+    def revive(self, program: str) -> None:
+        """
+        Start a program that was killed again, as it was, and return when all is ready.
+
+        Raises:
+            ControlPlaneError: it does not start.
+        """
+        old = self._process(program)
+        place = self._processes.index(old)
+        new = self._spawn(*self._commands[program])
+        # In its old place: the order is that in which they are stopped.
+        self._processes.remove(new)
+        self._processes[place] = new
+        port = int(self.server_url.rpartition(":")[2])
+        self._wait_for(partial(self._apiserver_ready, port), f"{program} to be back")
+
+    def _process(self, program: str) -> Process:
+        for process in self._processes:
+            if process.name == program:
+                return process
+        raise ControlPlaneError(f"{program} was not started")
 
     def audit_events(self) -> list[Document]:
         """
@@ -216,6 +250,7 @@ class ControlPlane(Cluster):
             cwd=self.directory,
         )
         self._processes.append(process)
+        self._commands[binary.name] = binary, flags
         return process
 
     def _wait_for(self, predicate: Callable[[], bool], what: str) -> None:

@@ -31,6 +31,7 @@ from webhook.model.pointer import lookup
 from webhook.model.settings import EngineSettings
 from webhook.model.values import FieldType
 from webhook.patch import Editor
+from webhook.policy.effective import is_own_item
 from webhook.store.build import build_snapshot
 
 JsonObject = dict[str, Any]
@@ -390,24 +391,33 @@ def test_a_priority_class_can_be_set_on_a_pod(
     assert stored["spec"]["priority"] == 10
 
 
+def replicated(kind: str, **spec: Any) -> JsonObject:
+    """A minimal object of one of the kinds of apps/v1, which select their pods by a label."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "main", "image": "x:1"}]},
+            },
+            **spec,
+        },
+    }
+
+
 # Fields of the built-in kinds that the API server fills, with minimal objects that leave them out.
 MINIMAL: list[tuple[JsonObject, JsonObject]] = [
     ({"version": "v1", "kind": "Pod"}, make_pod(containers=[{"name": "main", "image": "x"}])),
+    (DEPLOYMENT, replicated("Deployment")),
     (
-        DEPLOYMENT,
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {},
-            "spec": {
-                "selector": {"matchLabels": {"a": "b"}},
-                "template": {
-                    "metadata": {"labels": {"a": "b"}},
-                    "spec": {"containers": [{"name": "main", "image": "x:1"}]},
-                },
-            },
-        },
+        {"group": "apps", "version": "v1", "kind": "StatefulSet"},
+        replicated("StatefulSet", serviceName="main"),
     ),
+    ({"group": "apps", "version": "v1", "kind": "ReplicaSet"}, replicated("ReplicaSet")),
+    ({"group": "apps", "version": "v1", "kind": "DaemonSet"}, replicated("DaemonSet")),
     (
         JOB,
         {
@@ -421,6 +431,27 @@ MINIMAL: list[tuple[JsonObject, JsonObject]] = [
                         "containers": [{"name": "main", "image": "x:1"}],
                     }
                 }
+            },
+        },
+    ),
+    (
+        {"group": "batch", "version": "v1", "kind": "CronJob"},
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {},
+            "spec": {
+                "schedule": "0 4 * * *",
+                "jobTemplate": {
+                    "spec": {
+                        "template": {
+                            "spec": {
+                                "restartPolicy": "Never",
+                                "containers": [{"name": "main", "image": "x:1"}],
+                            }
+                        }
+                    }
+                },
             },
         },
     ),
@@ -456,13 +487,28 @@ def test_the_catalogue_lists_what_the_api_server_fills_in(
                 listed = selector.server_defaults.get(field.name)
                 if listed is not None and value not in listed:
                     wrong.append((selector.name, field.name, value))
+                patterns = selector.server_items.get(field.name)
+                if patterns is not None:
+                    wrong += [
+                        (selector.name, field.name, item)
+                        for item in value
+                        if not is_own_item(item, patterns)
+                    ]
 
     assert unlisted == []
     assert wrong == []
 
 
-# Zero is no valid value of these; they are pointers, which keep what was written.
-NEVER_ZERO = frozenset({"activeDeadlineSeconds", "progressDeadlineSeconds"})
+# Zero is no valid value of these (of the last two, where a Job's completions have no index); they
+# are pointers, which keep what was written.
+NEVER_ZERO = frozenset(
+    {
+        "activeDeadlineSeconds",
+        "progressDeadlineSeconds",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    }
+)
 
 
 @pytest.mark.parametrize(("kind", "document"), MINIMAL, ids=lambda value: value.get("kind"))

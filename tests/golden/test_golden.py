@@ -4,13 +4,17 @@ Golden cases: a review in, the answer that is wanted.
 Each directory below this one is a case: `request.yaml` (the `request` of an AdmissionReview;
 missing parts are filled in), `policies.yaml` (any of our documents, and Namespaces) and
 `response.yaml`. A case is reviewed at /mutate, its patch applied, reviewed there once more, where
-nothing may change, and at /validate. `pytest --update-golden` rewrites the answers.
+nothing may change, and at /validate: over HTTP, by the whole application. Every other door is
+asked the same. `pytest --update-golden` rewrites the answers.
 """
 
 from __future__ import annotations
 
 import base64
 import copy
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +22,20 @@ import jsonpatch
 import orjson
 import pytest
 
-from webhook.admission.decode import decode_review
-from webhook.admission.response import respond
-from webhook.admission.review import review
+from tests.api.gate import Gate
 from webhook.cli import main
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import dump_yaml, load_file
-from webhook.model.request import Phase
 from webhook.model.settings import EngineSettings
 from webhook.store.build import build_snapshot
 from webhook.store.directory import read_sources
-from webhook.store.snapshot import Snapshot
 
 HERE = Path(__file__).parent
 CASES = sorted(path.parent for path in HERE.glob("*/request.yaml"))
+
+# What every door tells of a violation and of a change.
+VIOLATION = ("path", "field", "rule", "value", "accepted", "policy", "scope", "unit")
+CHANGE = ("path", "field", "rule", "old", "new", "policy", "scope", "unit")
 
 JsonObject = dict[str, Any]
 
@@ -57,14 +61,57 @@ def complete(request: JsonObject) -> JsonObject:
     }
 
 
-def ask(request: JsonObject, phase: Phase, snapshot: Snapshot) -> JsonObject:
-    """The `response` to *request*, over the wire and back."""
+@asynccontextmanager
+async def gate_of(case: Path) -> AsyncIterator[Gate]:
+    """The application with the policies of *case* in force."""
+    async with Gate() as gate:
+
+        def check_query(source: Any, path: str) -> None:
+            gate.services.jq.check(source, path=path)
+
+        sources = read_sources(case / "policies.yaml")
+        snapshot = build_snapshot(sources, EngineSettings(), check_query=check_query)
+        assert [str(problem) for problem in snapshot.problems if not problem.warning] == []
+        gate.current.replace(snapshot)
+        yield gate
+
+
+async def ask(gate: Gate, door: str, request: JsonObject) -> JsonObject:
+    """The `response` to *request*."""
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    decoded = decode_review(orjson.dumps(body))
-    answer = respond(decoded, review(decoded.request, phase, snapshot))
-    response: JsonObject = orjson.loads(orjson.dumps(answer))["response"]
+    answer = await gate.post(door, orjson.dumps(body))
+    text = await answer.read()
+    assert answer.status == 200, text
+    response: JsonObject = orjson.loads(text)["response"]
     assert response.pop("uid") == request["uid"]
     return response
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """What the two doors of the server said to a case; *validated* if it came so far."""
+
+    mutated: JsonObject
+    validated: JsonObject | None
+
+    @property
+    def refusing(self) -> JsonObject | None:
+        doors = [door for door in (self.mutated, self.validated) if door is not None]
+        return next((door for door in doors if not door["allowed"]), None)
+
+
+async def review_over_http(case: Path) -> Reviewed:
+    """Send *case* as an API server does; a second pass must change nothing."""
+    async with gate_of(case) as gate:
+        request = complete(load_one(case / "request.yaml"))
+        mutated = await ask(gate, "/mutate", request)
+        if not mutated["allowed"]:
+            return Reviewed(mutated, None)
+        patched = jsonpatch.apply_patch(copy.deepcopy(request.get("object")), patch_of(mutated))
+        request["object"] = patched
+        again = await ask(gate, "/mutate", request)
+        assert patch_of(again) == [], "the second pass changes something"
+        return Reviewed(mutated, await ask(gate, "/validate", request))
 
 
 def patch_of(response: JsonObject) -> list[JsonObject]:
@@ -93,29 +140,18 @@ def readable(response: JsonObject) -> JsonObject:
     return shown
 
 
-def run_case(case: Path) -> JsonObject:
-    snapshot = build_snapshot(read_sources(case / "policies.yaml"), EngineSettings())
-    assert [str(problem) for problem in snapshot.problems if not problem.warning] == []
-    request = complete(load_one(case / "request.yaml"))
-    mutated = ask(copy.deepcopy(request), Phase.MUTATE, snapshot)
-    answer = {"mutate": readable(mutated)}
-    if not mutated["allowed"]:
-        return answer
-    patched = jsonpatch.apply_patch(request.get("object"), patch_of(mutated))
-    request["object"] = patched
-    again = ask(copy.deepcopy(request), Phase.MUTATE, snapshot)
-    assert patch_of(again) == [], "the second pass changes something"
-    answer["validate"] = readable(ask(request, Phase.VALIDATE, snapshot))
-    return answer
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_answer_is_the_one_that_is_wanted(case: Path, request: pytest.FixtureRequest) -> None:
-    answer = run_case(case)
+async def test_the_answer_is_the_one_that_is_wanted(
+    case: Path, request: pytest.FixtureRequest
+) -> None:
+    reviewed = await review_over_http(case)
+
+    answer = {"mutate": readable(reviewed.mutated)}
+    if reviewed.validated is not None:
+        answer["validate"] = readable(reviewed.validated)
     wanted = case / "response.yaml"
     if request.config.getoption("--update-golden"):
         wanted.write_text(dump_yaml([answer]))
-
     assert answer == load_one(wanted)
 
 
@@ -123,31 +159,54 @@ def test_there_are_cases() -> None:
     assert len(CASES) >= 10
 
 
+@dataclass(frozen=True)
+class CommandLine:
+    """What `gatewright review` said to a case."""
+
+    code: int
+    report: JsonObject
+    lines: list[str]
+
+
+@pytest.fixture
+def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(case: Path) -> CommandLine:
+        request = load_one(case / "request.yaml")
+        (tmp_path / "new.yaml").write_text(dump_yaml([request["object"]]))
+        arguments = ["review", str(tmp_path / "new.yaml")]
+        arguments += ["--policies", str(case / "policies.yaml")]
+        if "oldObject" in request:
+            (tmp_path / "old.yaml").write_text(dump_yaml([request["oldObject"]]))
+            arguments += ["--old", str(tmp_path / "old.yaml")]
+        code = main([*arguments, "-o", "json"])
+        (report,) = orjson.loads(capsys.readouterr().out)
+        assert main(arguments) == code
+        return CommandLine(code, report, capsys.readouterr().out.splitlines())
+
+    return run
+
+
+def only(entries: list[JsonObject], keys: tuple[str, ...]) -> list[JsonObject]:
+    return [{key: entry[key] for key in keys} for entry in entries]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_command_line_gives_the_same_verdict(
-    case: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One language through all doors."""
-    request = load_one(case / "request.yaml")
-    wanted = load_one(case / "response.yaml")
-    (tmp_path / "new.yaml").write_text(dump_yaml([request["object"]]))
-    arguments = ["review", str(tmp_path / "new.yaml"), "--policies", str(case / "policies.yaml")]
-    if "oldObject" in request:
-        (tmp_path / "old.yaml").write_text(dump_yaml([request["oldObject"]]))
-        arguments += ["--old", str(tmp_path / "old.yaml")]
+async def test_the_language_is_the_same_through_all_doors(case: Path, command_line: Any) -> None:
+    served = await review_over_http(case)
 
-    code = main([*arguments, "-o", "json"])
+    told: CommandLine = command_line(case)
 
-    (report,) = orjson.loads(capsys.readouterr().out)
-    refusing = next((door for door in wanted.values() if not door["allowed"]), None)
-    assert report["allowed"] is (refusing is None)
-    assert code == (0 if refusing is None else 1)
-    told = [] if refusing is None else [line.partition(":")[0] for line in refusing["message"]]
-    assert [line.partition(":")[0] for line in map(_line, report["violations"])] == told
+    refusing = served.refusing
+    assert told.report["allowed"] is (refusing is None)
+    assert told.code == (0 if refusing is None else 1)
     if refusing is None:
-        assert report["patch"] == wanted["mutate"].get("patch", [])
-
-
-def _line(violation: JsonObject) -> str:
-    where = f"{violation['selector']} {violation['item']}".strip()
-    return f"{violation['field']} [{where}]: " if where else f"{violation['field']}: "
+        decided = orjson.loads(served.mutated.get("auditAnnotations", {}).get("decision", "{}"))
+        assert told.report["violations"] == []
+        assert told.report["patch"] == patch_of(served.mutated)
+        assert only(told.report["changes"], CHANGE) == only(decided.get("changes", []), CHANGE)
+        return
+    decided = orjson.loads(refusing["auditAnnotations"]["decision"])
+    assert only(told.report["violations"], VIOLATION) == only(decided["violations"], VIOLATION)
+    lines = [line.removeprefix("  ✗ ") for line in told.lines if line.startswith("  ✗ ")]
+    assert lines == refusing["status"]["message"].splitlines()

@@ -34,7 +34,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.builders import make_gvk_policy, make_rule, make_snapshot, make_workload_policy
+from tests.builders import make_gvk_policy, make_rule, make_snapshot
 from webhook.admission.record import audit_annotation, decision_record
 from webhook.admission.review import review
 from webhook.catalog import builtin_documents
@@ -323,62 +323,15 @@ def test_every_command_and_flag_that_is_named_exists(name: str) -> None:
 # --- what is said to be missing is missing ---
 
 TRAINING = {"group": "workload.gatewright.io", "version": "v1alpha1", "kind": "Training"}
-PYTORCH_JOB = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
-FACTOR = {"field": "other", "factor": 2}
 
 
 @pytest.mark.parametrize(
     ("said", "document", "problem"),
     [
         pytest.param(
-            "modes `Warn` and `Audit`",
-            make_workload_policy(mode="Warn"),
-            "Warn is not available yet; use Enforce",
-            id="mode",
-        ),
-        pytest.param(
-            "item selectors",
-            make_gvk_policy(
-                make_rule("env", "allContainers", {"required": True}, itemSelector="named")
-            ),
-            "item selectors are not available yet",
-            id="item-selector",
-        ),
-        pytest.param(
-            "`Formatter` documents",
-            {
-                "apiVersion": "policy.gatewright.io/v1alpha1",
-                "kind": "Formatter",
-                "metadata": {"name": "mine"},
-                "spec": {"getExpr": ".a"},
-            },
-            "Formatter documents are not available yet",
-            id="formatter",
-        ),
-        pytest.param(
-            "kinds other than our own six",
-            make_workload_policy(
-                workload_type=PYTORCH_JOB, rules={"image": {"pattern": ["nvcr.io/*"]}}
-            ),
-            "unknown field",
-            id="workload-policy-for-another-kind",
-        ),
-        pytest.param(
-            "`defaultFrom` of an attribute of items",
-            make_workload_policy(
-                rules={
-                    "compute": {
-                        "extendedResources": {"attributes": {"quantity": {"defaultFrom": FACTOR}}}
-                    }
-                }
-            ),
-            "defaultFrom of an attribute is not available yet",
-            id="default-from-of-an-attribute",
-        ),
-        pytest.param(
             "itemized fields of our own six",
             make_gvk_policy(make_rule("labels", "spec", {"required": True}), kind=TRAINING),
-            "itemized field 'labels' is not available yet",
+            "labels is itemized: a WorkloadPolicy rules its items",
             id="itemized-field-of-a-gvk-policy",
         ),
     ],
@@ -390,6 +343,21 @@ def test_what_the_readme_says_is_not_there_yet_is_an_error(
 
     assert said in text.partition("Not yet, and an error")[2]
     assert problem in [found.problem for found in make_snapshot(document).problems]
+
+
+def test_commands_that_the_readme_says_are_not_there_yet_are_not() -> None:
+    text = " ".join((ROOT / "README.md").read_text().split())
+    _, said, names = text.partition("The commands ")
+
+    assert said
+    assert [name for name in _CODE_SPAN.findall(names.partition(",")[0]) if name in COMMANDS] == []
+
+
+def test_the_readme_counts_the_kinds_that_are_built_in() -> None:
+    text = (ROOT / "README.md").read_text()
+    mappings = [document for document in builtin_documents() if document.kind == "SpecMapping"]
+
+    assert f"[{len(mappings)} kinds]" in text
 
 
 # --- lists are complete ---

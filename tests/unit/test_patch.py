@@ -32,6 +32,7 @@ def typed(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, WRITES)
 def test_a_patch_leads_to_what_was_written(document: Any, writes: Any) -> None:
     before = copy.deepcopy(document)
@@ -50,6 +51,7 @@ def test_a_patch_leads_to_what_was_written(document: Any, writes: Any) -> None:
     assert jsonpatch.apply_patch(before, patch) == document
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, WRITES)
 def test_writing_again_says_nothing(document: Any, writes: Any) -> None:
     editor = Editor(document)

@@ -98,19 +98,34 @@ def test_a_file_may_nest_its_names_or_not(file: Path, text: str) -> None:
     assert settings(file=file).refuse_early is False
 
 
-def test_every_setting_can_be_given_in_every_way(file: Path) -> None:
-    file.write_text("".join(f"{option.key}: {EXAMPLES[option.key][0]}\n" for option in OPTIONS))
-    flags = [part for option in OPTIONS for part in (option.flag, EXAMPLES[option.key][0])]
-    variables = {option.variable: EXAMPLES[option.key][0] for option in OPTIONS}
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        pytest.param({"kubernetes": False, "kubeconfig": None}, id="directory"),
+        pytest.param({"policies": None, "api_tokens": None}, id="cluster"),
+    ],
+)
+def test_every_setting_can_be_given_in_every_way(file: Path, left_out: dict[str, Any]) -> None:
+    given = [option for option in OPTIONS if option.attribute not in left_out]
+    file.write_text("".join(f"{option.key}: {EXAMPLES[option.key][0]}\n" for option in given))
+    flags = [part for option in given for part in (option.flag, EXAMPLES[option.key][0])]
+    variables = {option.variable: EXAMPLES[option.key][0] for option in given}
+    parser = argparse.ArgumentParser()
+    add_options(parser)
 
-    want = ServeSettings(**{option.attribute: EXAMPLES[option.key][1] for option in OPTIONS})
-    assert settings(*flags) == want
+    values = {option.attribute: EXAMPLES[option.key][1] for option in given}
+    want = ServeSettings(**{**values, **left_out})
+    assert load_settings(vars(parser.parse_args(flags)), HOME) == want
     assert load_settings({}, variables) == want
     assert load_settings({}, {"GATEWRIGHT_CONFIG": str(file)}) == want
 
 
 EXAMPLES: dict[str, tuple[str, Any]] = {
     "policies": ("/p", Path("/p")),
+    "kubernetes": ("true", True),
+    "kubeconfig": ("/u", Path("/u")),
+    "apiTokens": ("/t", Path("/t")),
+    "writeStatus": ("false", False),
     "listen": ("0.0.0.0:1", Address("0.0.0.0", 1)),
     "opsListen": ("localhost:2", Address("localhost", 2)),
     "tlsCert": ("/c", Path("/c")),
@@ -229,6 +244,22 @@ def test_a_missing_file_is_an_error(file: Path) -> None:
 def test_policies_must_be_given() -> None:
     with pytest.raises(SettingsError, match="--policies DIR"):
         load_settings({}, HOME)
+
+
+def test_policies_come_from_a_directory_or_from_a_cluster() -> None:
+    with pytest.raises(SettingsError, match="exclude one another"):
+        settings("--kubernetes")
+
+
+def test_a_cluster_knows_its_callers_without_a_token_file(file: Path) -> None:
+    file.write_text("kubernetes: true\napiTokens: /t\n")
+    with pytest.raises(SettingsError, match="--api-tokens goes with --policies"):
+        load_settings({}, {**HOME, "GATEWRIGHT_CONFIG": str(file)})
+
+
+def test_a_kubeconfig_is_of_no_use_to_a_directory() -> None:
+    with pytest.raises(SettingsError, match="--kubeconfig goes with --kubernetes"):
+        settings("--kubeconfig=/u")
 
 
 @pytest.mark.parametrize("flag", ["--tls-cert=/c", "--tls-key=/k"])

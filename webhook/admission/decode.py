@@ -111,7 +111,7 @@ def _decode_request(request: dict[str, Any]) -> AdmissionRequest:
 
 
 def _load(body: bytes) -> Any:
-    _check_shape(body)
+    check_shape(body)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as e:
@@ -121,7 +121,7 @@ def _load(body: bytes) -> Any:
         ) from None
 
 
-def _check_shape(body: bytes) -> None:
+def check_shape(body: bytes) -> None:
     """
     Refuse what is too deep or too finely cut, before it is read.
 

@@ -7,7 +7,15 @@ from functools import lru_cache
 from typing import Any
 
 from webhook.admission.texts import NAME_MAX_CHARS, TEXT_MAX_CHARS, clean, printable, to_json
-from webhook.model.decision import Change, Decision, NotApplied, Outcome, Source, Violation
+from webhook.model.decision import (
+    Change,
+    Decision,
+    NotApplied,
+    Outcome,
+    Preview,
+    Source,
+    Violation,
+)
 from webhook.model.pointer import to_pointer
 from webhook.model.request import AdmissionRequest
 from webhook.model.scopes import Branch
@@ -74,6 +82,7 @@ def decision_record(
         "changes": (decision.changes, change_entry),
         "violations": (decision.violations, violation_entry),
         "notApplied": (decision.not_applied, not_applied_entry),
+        "previews": (_preview_findings(decision), preview_entry),
         "policies": (decision.consulted, source_entry),
     }
     return _fit(head, lists, RECORD_MAX_BYTES, decision)
@@ -86,11 +95,13 @@ def audit_annotation(decision: Decision) -> str:
     Empty where nothing was changed and nothing violated: the API server keeps only the first
     annotation of a key, and a second pass, which changes nothing, must not take its place.
     """
-    if not decision.changes and not decision.violations:
+    previews = _preview_findings(decision)
+    if not decision.changes and not decision.violations and not previews:
         return ""
     lists: _Lists = {
         "violations": (decision.violations, violation_entry),
         "changes": (decision.changes, change_entry),
+        "previews": (previews, preview_entry),
         "policies": (decision.consulted, source_entry),
     }
     return to_json(_fit({}, lists, ANNOTATION_MAX_BYTES, decision)).decode()
@@ -128,6 +139,22 @@ def violation_entry(violation: Violation) -> dict[str, Any]:
         "accepted": clean(violation.accepted),
         **_origin(violation.source),
     }
+
+
+def _preview_findings(decision: Decision) -> list[tuple[Preview, Change | Violation]]:
+    """Each thing that a policy which is only tried would have done."""
+    found: list[tuple[Preview, Change | Violation]] = []
+    for preview in decision.previews:
+        found += [(preview, violation) for violation in preview.violations]
+        found += [(preview, change) for change in preview.changes]
+    return found
+
+
+def preview_entry(found: tuple[Preview, Change | Violation]) -> dict[str, Any]:
+    """A change or violation of a policy that is only tried, with its mode."""
+    preview, item = found
+    entry = violation_entry(item) if isinstance(item, Violation) else change_entry(item)
+    return {"mode": preview.mode, **entry}
 
 
 def not_applied_entry(left_out: NotApplied) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Nothing here waits, reads a clock or asks the network: equal arguments give equa
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -16,14 +17,14 @@ from webhook.admission.subresources import (
     judged_object,
     narrow_plan,
 )
-from webhook.mapping.locate import JqPlaces
-from webhook.model.decision import Decision, NotApplied, Rule, Violation
+from webhook.mapping.answers import NO_ANSWERS, JqAnswers, UnansweredError
+from webhook.model.decision import Decision, NotApplied, Preview, Rule, Violation
 from webhook.model.globs import Glob
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.scopes import Branch
 from webhook.model.values import same_value
-from webhook.policy.effective import Plan
+from webhook.policy.effective import Plan, PreviewPlan
 from webhook.policy.enforce import Enforcer, sort_key
 from webhook.policy.native import native_violations
 from webhook.store.snapshot import Snapshot
@@ -57,38 +58,28 @@ def review(
     request: AdmissionRequest,
     phase: Phase,
     snapshot: Snapshot,
-    located: JqPlaces | None = None,
+    answers: JqAnswers = NO_ANSWERS,
     branch: Branch | None = None,
 ) -> Decision:
     """
     Decide on one request.
 
-    *located* are the places that jq found for `jq_sources`; *branch* stands in for the
-    namespace's where the caller knows better (`review --project`). `request.object` is edited:
-    afterwards it is the object as it will be.
+    *answers* are those that jq gave about this object; `answer_by_jq` gets them. *branch* stands
+    in for the namespace's where the caller knows better (`review --project`). `request.object` is
+    edited: afterwards it is the object as it will be.
 
     Raises:
         EvaluationError: a mapping failed on this object.
+        UnansweredError: jq has to be asked first. The object is as it was.
     """
     branch = snapshot.branch(request.namespace) if branch is None else branch
     plan = _find_plan(request, snapshot, branch)
     if isinstance(plan, Decision):
         return plan
-    return _enforce(request, request.object or {}, phase, snapshot, plan, located)
-
-
-def jq_sources(
-    request: AdmissionRequest, snapshot: Snapshot, branch: Branch | None = None
-) -> tuple[str, ...]:
-    """The queries that jq has to answer about `request.object` before it can be reviewed."""
-    branch = snapshot.branch(request.namespace) if branch is None else branch
-    if not request.sub_resource:
-        whole = snapshot.plan(request.kind, branch)
-        if whole is None or not whole.jq_sources:
-            # Most kinds: `review` compares the objects of an update, which is enough of it.
-            return ()
-    plan = _find_plan(request, snapshot, branch)
-    return () if isinstance(plan, Decision) else plan.jq_sources
+    missing = tuple([source for source in plan.jq_sources if source not in answers.places])
+    if missing:
+        raise UnansweredError(queries=missing)
+    return _enforce(request, request.object or {}, phase, snapshot, plan, answers)
 
 
 def _find_plan(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) -> Plan | Decision:
@@ -112,9 +103,9 @@ def _find_plan(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
     plan = snapshot.plan(mapping.kind, branch)
     if plan is not None and request.sub_resource:
         plan = narrow_plan(plan, request.sub_resource)
-    if plan is None and mapping.kind in NATIVE_TYPE_OF and not request.sub_resource:
+    if mapping.kind in NATIVE_TYPE_OF and not request.sub_resource:
         # What the workload API asks for holds without a policy.
-        plan = Plan(mapping, (), ())
+        plan = plan or Plan(mapping, (), ())
     if plan is None:
         reason = f"no policy concerns {of}{mapping.kind} here"
         return Decision(allowed=True, mapped=True, reason=reason)
@@ -128,21 +119,23 @@ def _enforce(
     phase: Phase,
     snapshot: Snapshot,
     plan: Plan,
-    located: JqPlaces | None,
+    answers: JqAnswers,
 ) -> Decision:
     old = request.old_object if request.operation is Operation.UPDATE else None
     sub_resource = request.sub_resource
-    enforcer = Enforcer(
-        plan,
-        judged_object(document, sub_resource),
-        None if old is None else judged_object(old, sub_resource),
-        located,
-    )
-    # A Pod that runs is not changed under its owner's feet; most of it is immutable anyway.
-    runs = request.kind == _POD and request.operation is Operation.UPDATE
-    if phase is not Phase.VALIDATE and not runs and not sub_resource:
-        enforcer.mutate()
-    enforcer.judge()
+    # Before the object is changed: a preview shows what its policy would have made of it.
+    previews, unanswered = _preview_all(plan, request, phase, answers)
+    # What jq has yet to be asked may turn up when half is written.
+    edited = copy.deepcopy(document) if plan.expressions or unanswered else document
+    try:
+        enforcer = _run(plan, request, edited, phase, answers)
+    except UnansweredError as error:
+        raise UnansweredError.of([*unanswered, error]) from error
+    if unanswered:
+        raise UnansweredError.of(unanswered)
+    if edited is not document:
+        document.clear()
+        document.update(edited)
     findings = enforcer.findings
     violations = tuple([item for item in findings.violations if is_counted(item, sub_resource)])
     if request.kind in NATIVE_TYPE_OF and not sub_resource:
@@ -161,10 +154,83 @@ def _enforce(
         changes=tuple(findings.changes) if keeps_changes else (),
         violations=violations,
         not_applied=tuple(findings.not_applied),
-        warnings=tuple([_warning(item) for item in findings.not_applied]),
+        warnings=(
+            *[_warning(item) for item in findings.not_applied],
+            *[text for preview in previews for text in _preview_warnings(preview)],
+        ),
+        previews=previews,
         patch=enforcer.editor.operations if keeps_changes else [],
         consulted=plan.consulted,
     )
+
+
+def _run(
+    plan: Plan,
+    request: AdmissionRequest,
+    document: dict[str, Any],
+    phase: Phase,
+    answers: JqAnswers,
+) -> Enforcer:
+    """Enforce *plan* on *document*, which is edited."""
+    old = request.old_object if request.operation is Operation.UPDATE else None
+    sub_resource = request.sub_resource
+    enforcer = Enforcer(
+        plan,
+        judged_object(document, sub_resource),
+        None if old is None else judged_object(old, sub_resource),
+        answers,
+    )
+    # A Pod that runs is not changed under its owner's feet; most of it is immutable anyway.
+    runs = request.kind == _POD and request.operation is Operation.UPDATE
+    if phase is not Phase.VALIDATE and not runs and not sub_resource:
+        enforcer.mutate()
+    enforcer.judge()
+    return enforcer
+
+
+def _preview_all(
+    plan: Plan, request: AdmissionRequest, phase: Phase, answers: JqAnswers
+) -> tuple[tuple[Preview, ...], list[UnansweredError]]:
+    """The previews, and what those lack that are not there yet."""
+    previews: list[Preview] = []
+    unanswered: list[UnansweredError] = []
+    for preview in plan.previews:
+        try:
+            previews.append(_preview(preview, request, phase, answers))
+        except UnansweredError as error:
+            unanswered.append(error)
+    return tuple(previews), unanswered
+
+
+def _preview(
+    preview: PreviewPlan, request: AdmissionRequest, phase: Phase, answers: JqAnswers
+) -> Preview:
+    """What the policy of *preview* would do to a copy of the object."""
+    document = copy.deepcopy(request.object or {})
+    findings = _run(preview.plan, request, document, phase, answers).findings
+    violations = [
+        item
+        for item in findings.violations
+        # As for the policies in force: somebody after us may still fill it in.
+        if is_counted(item, request.sub_resource)
+        and not (phase is Phase.MUTATE and item.is_missing)
+    ]
+    return Preview(preview.mode, preview.source, tuple(findings.changes), tuple(violations))
+
+
+def _preview_warnings(preview: Preview) -> list[str]:
+    """What the submitter is told of a preview: with Warn, what would be refused or changed."""
+    if preview.mode != "Warn":
+        return []
+    refused = [
+        f"{item.field}: {item.problem}; not enforced yet ({item.source})"
+        for item in preview.violations
+    ]
+    changed = [
+        f"{item.field}: {item.rule} would be applied; not enforced yet ({item.source})"
+        for item in preview.changes
+    ]
+    return refused + changed
 
 
 def _with_native(
@@ -242,7 +308,8 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
         GroupVersionKind.of({"apiVersion": api_version, "kind": kind}),
     )
     for candidate in kinds:
-        if snapshot.plan(candidate, branch) is not None:
+        plan = snapshot.plan(candidate, branch)
+        if plan is not None and plan.is_enforced:
             return f"made by {request.user} for a {candidate.kind}, which was judged"
     return ""
 

@@ -70,7 +70,14 @@ def narrow_plan(plan: Plan, sub_resource: str) -> Plan | None:
     part_of = _scale_part if sub_resource == SCALE else _ephemeral_part
     parts = [part_of(part, plan.mapping) for part in plan.selectors]
     selectors = tuple([part for part in parts if part is not None])
-    return Plan(plan.mapping, selectors, plan.consulted) if selectors else None
+    previews = []
+    for preview in plan.previews:
+        narrowed = narrow_plan(preview.plan, sub_resource)
+        if narrowed is not None:
+            previews.append(replace(preview, plan=narrowed))
+    if not selectors and not previews:
+        return None
+    return Plan(plan.mapping, selectors, plan.consulted, previews=tuple(previews))
 
 
 def _scale_part(part: SelectorPlan, mapping: CompiledMapping) -> SelectorPlan | None:

@@ -14,16 +14,24 @@ from typing import ParamSpec, TypeVar
 from aiohttp import web
 
 from webhook.admission.decode import Review, decode_review
+from webhook.admission.documents import is_about_documents
 from webhook.admission.record import decision_record
 from webhook.admission.response import respond
-from webhook.admission.review import jq_sources
 from webhook.admission.review import review as decide
 from webhook.admission.texts import to_json
 from webhook.api.bodies import BIG_BODY_BYTES
+from webhook.api.document_reviews import judge_document
 from webhook.api.problems import message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
 from webhook.errors import EvaluationError
-from webhook.mapping.locate import JqPlaces, locate_by_jq
+from webhook.mapping.answers import (
+    MAX_ROUNDS,
+    NO_ANSWERS,
+    TOO_MANY_ROUNDS,
+    JqAnswers,
+    UnansweredError,
+)
+from webhook.mapping.locate import ask_jq
 from webhook.model.decision import Decision, Outcome
 from webhook.model.request import AdmissionRequest, Phase
 from webhook.model.scopes import Branch
@@ -83,10 +91,12 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
             wait_until=wait_until,
         ) as body:
             if len(body) <= BIG_BODY_BYTES:
-                return await _review(decode_review(body), phase, services, started)
+                return await _review(decode_review(body), phase, services, started, wait_until)
             async with services.big_turns.take(wait_until=wait_until):
                 review = await _run(services.big_thread, decode_review, body)
-                return await _review(review, phase, services, started, services.big_thread)
+                return await _review(
+                    review, phase, services, started, wait_until, services.big_thread
+                )
 
 
 def _patience_s(http: web.Request) -> float:
@@ -101,12 +111,13 @@ async def _review(
     phase: Phase,
     services: Services,
     started: float,
+    wait_until: float,
     thread: Executor | None = None,
 ) -> web.Response:
     """
     Decide, answer, record. What goes wrong from here on is ours, and is recorded too.
 
-    The work is done in *thread*, if given.
+    The work is done in *thread*, if given. What may take long has time until *wait_until*.
     """
     request = review.request
     snapshot: Snapshot | None = None
@@ -114,8 +125,12 @@ async def _review(
     error: Exception | None = None
     try:
         snapshot = services.current.snapshot
-        located = await _locate(request, snapshot, services, thread)
-        decision, answer = await _run(thread, _decide, review, phase, snapshot, located)
+        if services.own_documents is not None and is_about_documents(request):
+            decision, answer = await judge_document(
+                review, phase, snapshot, services.own_documents, wait_until=wait_until
+            )
+        else:
+            decision, answer = await _decide(review, phase, snapshot, services, thread)
     except Exception as e:
         error = e
         log.exception(
@@ -130,11 +145,27 @@ async def _review(
     return web.Response(body=answer, content_type="application/json")
 
 
-def _decide(
-    review: Review, phase: Phase, snapshot: Snapshot, located: JqPlaces | None
+async def _decide(
+    review: Review,
+    phase: Phase,
+    snapshot: Snapshot,
+    services: Services,
+    thread: Executor | None,
 ) -> tuple[Decision, bytes]:
-    """The decision, and the answer that tells it."""
-    decision = decide(review.request, phase, snapshot, located)
+    """The decision, and the answer that tells it. Most kinds need nothing of jq."""
+    answers = NO_ANSWERS
+    for _ in range(MAX_ROUNDS):
+        try:
+            return await _run(thread, _decide_now, review, phase, snapshot, answers)
+        except UnansweredError as unanswered:
+            answers = await _ask(review.request, unanswered, answers, services)
+    raise EvaluationError(TOO_MANY_ROUNDS)
+
+
+def _decide_now(
+    review: Review, phase: Phase, snapshot: Snapshot, answers: JqAnswers
+) -> tuple[Decision, bytes]:
+    decision = decide(review.request, phase, snapshot, answers)
     return decision, to_json(respond(review, decision))
 
 
@@ -147,16 +178,16 @@ async def _run(
     return await asyncio.get_running_loop().run_in_executor(thread, partial(work, *args, **kw))
 
 
-async def _locate(
-    request: AdmissionRequest, snapshot: Snapshot, services: Services, thread: Executor | None
-) -> JqPlaces | None:
-    """The places that only jq can find; most mappings need none of it."""
-    # In an update, this compares the objects.
-    sources = await _run(thread, jq_sources, request, snapshot)
-    if not sources or request.object is None:
-        return None
+async def _ask(
+    request: AdmissionRequest,
+    unanswered: UnansweredError,
+    answers: JqAnswers,
+    services: Services,
+) -> JqAnswers:
+    """*answers* with those that jq alone can give."""
+    document = request.object or {}
     try:
-        return await _run(services.jq_threads, locate_by_jq, services.jq, sources, request.object)
+        return await _run(services.jq_threads, ask_jq, services.jq, document, unanswered, answers)
     except EvaluationError:
         services.metrics.query_failures.inc()
         raise
@@ -189,6 +220,8 @@ def _record(
         error=type(error).__name__ if error else "",
     )
     decisions.info("review answered", extra={"fields": record})
+    if services.rest is not None:
+        services.rest.decisions.add(record)
 
 
 def _revision(snapshot: Snapshot | None) -> str:

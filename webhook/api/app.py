@@ -7,13 +7,35 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from webhook.api import admission_routes, health_routes
+from webhook.api import (
+    admission_routes,
+    decision_routes,
+    health_routes,
+    mapping_routes,
+    native_policy_routes,
+    openapi_routes,
+    policy_routes,
+    registry_routes,
+    review_routes,
+)
+from webhook.api.auth import UnauthorizedError
 from webhook.api.bodies import BusyError
-from webhook.api.problems import message_of, problem, status_of
+from webhook.api.problems import details_of, message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
 from webhook.telemetry.metrics import Rejection
 
 log = logging.getLogger("gatewright.api")
+
+_REST_ROUTES = (
+    registry_routes.routes,
+    mapping_routes.routes,
+    native_policy_routes.routes,
+    decision_routes.routes,
+    review_routes.routes,
+    openapi_routes.routes,
+    policy_routes.routes,
+)
+API_PREFIX = "/api/"
 
 _REJECTION_BY_STATUS = {
     400: Rejection.MALFORMED,
@@ -27,8 +49,12 @@ _REJECTION_BY_STATUS = {
 
 
 def build_app(services: Services) -> web.Application:
-    """The application that the cluster calls: `/mutate` and `/validate`."""
-    return _build(services, admission_routes.routes)
+    """What the cluster calls: `/mutate` and `/validate`; and the API, if there is one."""
+    app = _build(services, admission_routes.routes)
+    if services.rest is not None:
+        for routes in _REST_ROUTES:
+            app.add_routes(routes)
+    return app
 
 
 def build_ops_app(services: Services) -> web.Application:
@@ -49,6 +75,7 @@ async def count_and_contain(request: web.Request, handler: Handler) -> web.Strea
     """Turn whatever a handler raises into an answer, and count the answer."""
     services = request.app[SERVICES]
     metrics = services.metrics
+    is_api = request.path.startswith(API_PREFIX)
     response: web.StreamResponse
     try:
         with services.running.one():
@@ -56,21 +83,34 @@ async def count_and_contain(request: web.Request, handler: Handler) -> web.Strea
     except web.HTTPException as e:
         # Raised by the framework: no such path, no such method, body too large.
         allowed = {"Allow": e.headers["Allow"]} if "Allow" in e.headers else None
-        response = problem(e.status, headers=allowed)
+        response = problem(e.status, headers=allowed, details="" if is_api else None)
     except BusyError as e:
-        response = problem(status_of(e), message_of(e))
+        response = _refuse(e, is_api=is_api)
         # Not by its status, which `/readyz` answers as well.
         metrics.rejected.labels(Rejection.BUSY).inc()
     except Exception as e:
-        response = problem(status_of(e), message_of(e))
+        response = _refuse(e, is_api=is_api)
         if response.status >= 500:
             log.exception("a handler failed")
 
-    if response.status in _REJECTION_BY_STATUS:
+    if response.status in _REJECTION_BY_STATUS and not is_api:
         metrics.rejected.labels(_REJECTION_BY_STATUS[response.status]).inc()
     resource = request.match_info.route.resource
-    metrics.observe_http(resource.canonical if resource else "", response.status)
+    canonical = resource.canonical if resource else ""
+    # One series for the whole API: it has some forty paths.
+    metrics.observe_http(
+        API_PREFIX if canonical.startswith(API_PREFIX) else canonical, response.status
+    )
     return response
+
+
+def _refuse(error: Exception, *, is_api: bool) -> web.Response:
+    """The answer that *error* becomes; in the API it has details."""
+    headers = {}
+    if isinstance(error, UnauthorizedError):
+        headers["WWW-Authenticate"] = error.challenge
+    details = details_of(error) if is_api else None
+    return problem(status_of(error), message_of(error), headers, details=details)
 
 
 async def _finish_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from webhook.api.bodies import BodyRoom, Turns
+from webhook.api.rest_services import RestServices
 from webhook.mapping.evaluator import JqWorker
+from webhook.store.build import QueryCheck, SourceFile
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
 
@@ -53,6 +55,8 @@ class Readiness:
     current: Current
     listening: bool = False
     draining: bool = False
+    # What the store still waits for; empty where it can't say.
+    waiting_for: Callable[[], str] = str
 
     @property
     def obstacle(self) -> str:
@@ -60,8 +64,22 @@ class Readiness:
         if self.draining:
             return "shutting down"
         if not self.current.ready:
-            return "no policies are loaded yet"
+            return self.waiting_for() or "no policies are loaded yet"
         return "" if self.listening else "not listening yet"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDocuments:
+    """
+    What reviews of our own documents are judged by, where the cluster is the store.
+
+    In a thread of its own: all that depends on a document is compiled with it.
+    """
+
+    # Gives everything that is known now.
+    sources: Callable[[], Sequence[SourceFile]]
+    check_query: QueryCheck
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "documents"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +106,18 @@ class Services:
     # on while jq looks at the other.
     big_turns: Turns = field(default_factory=lambda: Turns(2))
     running: Running = field(default_factory=Running)
+    # None: documents are written elsewhere, and reviews of them are none of our business.
+    own_documents: OwnDocuments | None = None
+    # None: there is no API.
+    rest: RestServices | None = None
 
     def close(self) -> None:
         """End the jq processes and the threads. Those that are at work end after it."""
         self.jq.close()
+        if self.rest is not None:
+            self.rest.close()
+        if self.own_documents is not None:
+            self.own_documents.thread.shutdown(wait=False, cancel_futures=True)
         for threads in (self.jq_threads, self.big_thread):
             threads.shutdown(wait=False, cancel_futures=True)
 

@@ -1,5 +1,5 @@
 """
-Built-in documents, as data: field groups, mappings, system policies, native fields.
+Built-in documents, as data: formatters, field groups, mappings, system policies, native fields.
 
 They are in the format of the documents that users register and are compiled by the same code.
 """
@@ -24,8 +24,8 @@ def _load(name: str) -> list[tuple[str, Any]]:
 
 @cache
 def builtin_documents() -> tuple[Document, ...]:
-    """Every built-in document: field groups first, then mappings, then policies."""
-    names = ["field_groups.yaml"]
+    """Every built-in document: formatters, field groups, then mappings, then policies."""
+    names = ["formatters.yaml", "field_groups.yaml"]
     mappings = files(__package__).joinpath("mappings")
     names += sorted(f"mappings/{entry.name}" for entry in mappings.iterdir())
     names.append("system_policies.yaml")
@@ -84,4 +84,20 @@ def native_spellings() -> Mapping[str, str]:
     Those of attributes have the path of their field in front: `storage.nfs.nfsserver`.
     """
     spellings: Mapping[str, str] = _native()["spellings"]
+    return spellings
+
+
+def native_presences() -> Mapping[str, Mapping[str, Any]]:
+    """
+    Names by which rules ask whether an attribute is there; native_fields.yaml says what a row has.
+
+    They have the path of their field in front.
+    """
+    presences: Mapping[str, Mapping[str, Any]] = _native()["presences"]
+    return presences
+
+
+def native_value_spellings() -> Mapping[str, Mapping[str, str]]:
+    """By field: values in lower case that policies may spell otherwise, and what each means."""
+    spellings: Mapping[str, Mapping[str, str]] = _native()["valueSpellings"]
     return spellings

@@ -19,6 +19,23 @@ _FREE = {"x-kubernetes-preserve-unknown-fields": True}
 # Null is absent to a policy; the API server refuses it unless the schema says so.
 _SECTION = {"type": "object", "nullable": True, **_FREE}
 
+_TEXT = {"type": "string", "nullable": True}
+_TEXTS = {"type": "array", "nullable": True, "items": {"type": "string"}}
+
+# What every policy says about where it holds. Spellings of them in another case are kept too.
+_SCOPED = {
+    "workloadType": _FREE,
+    "scope": {
+        **_TEXT,
+        "description": "system, tenant, cluster, department or project.",
+    },
+    "project": _TEXT,
+    "department": _TEXT,
+    "cluster": _TEXT,
+    "mode": {**_TEXT, "description": "Enforce, Warn or Audit."},
+    "description": _TEXT,
+}
+
 _JSON_TYPES = {"string": "string", "boolean": "boolean"}
 
 # What people look for in a list of each native type, beside its priority. All columns are text:
@@ -69,6 +86,83 @@ _SHORT_NAMES = {
 }
 
 
+def _object_with(properties: dict[str, Any]) -> dict[str, Any]:
+    return {**_SECTION, "properties": properties}
+
+
+def _map_of(entry: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "nullable": True, "additionalProperties": entry}
+
+
+def _list_of(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "nullable": True, "items": item}
+
+
+_RULE = _object_with(
+    {
+        "field": _TEXT,
+        "specSelector": _TEXT,
+        "itemSelector": _TEXT,
+        "selectorParams": _FREE,
+        "allowOverride": {"type": "boolean", "nullable": True},
+        "enforcements": _list_of(_FREE),
+    }
+)
+_FORMATTER_FIELD = _object_with(
+    {
+        "getExpr": {**_TEXT, "description": "A jq expression that reads the value."},
+        "setExpr": {**_TEXT, "description": "A jq expression that gives what is merged in."},
+        "argsInfo": _map_of(_TEXT),
+        "argsEnum": _map_of(_list_of(_FREE)),
+        "arrayKey": _object_with({"argName": _TEXT}),
+    }
+)
+_GROUP_FIELD = _object_with(
+    {
+        "formatter": _TEXT,
+        "specRef": _TEXT,
+        "description": _TEXT,
+        "type": _TEXT,
+        "itemSelectors": _TEXTS,
+    }
+)
+_ITEM_SELECTOR = _object_with({"description": _TEXT, "query": _TEXT, "argsInfo": _map_of(_TEXT)})
+_SPEC_SELECTOR = _object_with(
+    {
+        "description": _TEXT,
+        "query": {**_TEXT, "description": "A jq expression that selects the places."},
+        "fieldGroups": _TEXTS,
+        "dependency": _object_with({"specSelector": _TEXT, "path": _TEXT}),
+    }
+)
+
+# Ours alone, so nothing unknown stands in it. As metav1.Condition.
+_STATUS = {
+    "type": "object",
+    "description": "Whether the document is in force; written by gatewright.",
+    "properties": {
+        "observedGeneration": {"type": "integer", "format": "int64"},
+        "conditions": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+            "items": {
+                "type": "object",
+                "required": ["type", "status"],
+                "properties": {
+                    "type": {"type": "string", "description": "Ready, Compiled or Conflict."},
+                    "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                    "reason": {"type": "string"},
+                    "message": {"type": "string"},
+                    "observedGeneration": {"type": "integer", "format": "int64"},
+                    "lastTransitionTime": {"type": "string", "format": "date-time"},
+                },
+            },
+        },
+    },
+}
+
+
 def build_crds() -> list[dict[str, Any]]:
     """All CRDs, in a fixed order: policy documents, then native workloads."""
     crds = [
@@ -77,9 +171,10 @@ def build_crds() -> list[dict[str, Any]]:
             "workloadpolicies",
             ["wpol"],
             "How workloads of a type may be submitted: defaults, rules and imposed assets.",
+            {**_SCOPED, "defaults": _FREE, "rules": _FREE, "imposedAssets": _FREE},
             [
                 _column("Workload", ".spec.workloadType"),
-                _column("Scope", ".spec.scope"),
+                *_SCOPE_COLUMNS,
                 _column("Mode", ".spec.mode", priority=1),
             ],
         ),
@@ -88,27 +183,47 @@ def build_crds() -> list[dict[str, Any]]:
             "gvkpolicies",
             ["gvkpol"],
             "Enforcements on the fields of one workload kind, by the selectors of its mapping.",
+            {**_SCOPED, "rules": _list_of(_RULE)},
             [
                 _column("Group", ".spec.workloadType.group"),
                 _column("Kind", ".spec.workloadType.kind"),
-                _column("Scope", ".spec.scope"),
+                *_SCOPE_COLUMNS,
+                _column("Mode", ".spec.mode", priority=1),
             ],
         ),
         _policy_crd(
             "Formatter",
             "formatters",
-            [],
+            ["gfmt"],
             "How to read and write fields that are no plain values, as jq expressions.",
-            [],
+            {"name": _TEXT, "description": _TEXT, "fields": _map_of(_FORMATTER_FIELD)},
+            [_column("Name", ".spec.name")],
         ),
         _policy_crd(
-            "FieldGroup", "fieldgroups", [], "Fields that policies can name, as a bundle.", []
+            "FieldGroup",
+            "fieldgroups",
+            ["fgroup"],
+            "Fields that policies can name, as a bundle.",
+            {
+                "name": _TEXT,
+                "description": _TEXT,
+                "fields": _map_of(_GROUP_FIELD),
+                "itemSelectors": _map_of(_ITEM_SELECTOR),
+            },
+            [_column("Name", ".spec.name")],
         ),
         _policy_crd(
             "SpecMapping",
             "specmappings",
             ["smap"],
             "Where the parts of one workload kind are, and which field groups stand there.",
+            {
+                "workloadType": _FREE,
+                "description": _TEXT,
+                "resource": _TEXT,
+                "specSelectors": _map_of(_SPEC_SELECTOR),
+                "scale": _object_with({"specSelector": _TEXT, "field": _TEXT}),
+            },
             [
                 _column("Group", ".spec.workloadType.group"),
                 _column("Version", ".spec.workloadType.version"),
@@ -116,7 +231,12 @@ def build_crds() -> list[dict[str, Any]]:
             ],
         ),
         _policy_crd(
-            "DataSource", "datasources", [], "A storage item that policies can impose.", []
+            "DataSource",
+            "datasources",
+            ["gdata"],
+            "A storage item that policies can impose.",
+            {"id": _TEXT},
+            [],
         ),
     ]
     crds += [_workload_crd(name) for name in NATIVE_KINDS]
@@ -130,14 +250,21 @@ def _column(name: str, path: str, *, priority: int = 0) -> dict[str, Any]:
     return column
 
 
+_SCOPE_COLUMNS = (
+    _column("Scope", ".spec.scope"),
+    # The one of them that the scope needs.
+    _column("Unit", ".spec['project','department','cluster']"),
+)
+
+
 def _policy_crd(
-    kind: str, plural: str, short: list[str], description: str, columns: list[dict[str, Any]]
+    kind: str,
+    plural: str,
+    short: list[str],
+    description: str,
+    spec: dict[str, Any],
+    columns: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    ready = {
-        "name": "Ready",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].status',
-    }
     return _crd(
         group=POLICY_GROUP,
         kind=kind,
@@ -147,9 +274,19 @@ def _policy_crd(
         namespaced=False,
         description=description,
         properties={
-            "spec": {"description": "See the documentation of the policy language.", **_FREE}
+            "spec": {
+                "description": "See the documentation of the policy language.",
+                **_FREE,
+                "type": "object",
+                "properties": spec,
+            }
         },
-        columns=[*columns, ready],
+        columns=[
+            *columns,
+            _column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+            _column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+        ],
+        status=_STATUS,
     )
 
 
@@ -223,6 +360,7 @@ def _crd(
     description: str,
     properties: dict[str, Any],
     columns: list[dict[str, Any]],
+    status: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     names: dict[str, Any] = {
         "kind": kind,
@@ -241,7 +379,7 @@ def _crd(
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             **properties,
-            "status": {"type": "object", **_FREE},
+            "status": status or {"type": "object", **_FREE},
         },
     }
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

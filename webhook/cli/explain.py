@@ -8,18 +8,23 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from webhook.admission.texts import clean
-from webhook.cli.policies import bare_target, complain, jq_worker, load_policies
+from webhook.cli.policies import (
+    add_policy_flags,
+    complain,
+    jq_worker,
+    load_policies,
+    parse_workload_type,
+)
 from webhook.errors import SettingsError
-from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind
+from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind, unmapped_hint
 from webhook.model.manifests import dump_yaml
-from webhook.model.names import did_you_mean
 from webhook.model.scopes import Branch, Scope
 from webhook.policy.effective import holds_at
-from webhook.policy.explain import Explained, explain
+from webhook.policy.explain import Explained, Overridden, explain
+from webhook.store.build import BareTarget
 from webhook.store.snapshot import Snapshot
 
 NAME = "explain"
@@ -45,43 +50,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     place.add_argument(
         "--department", metavar="D", help="default: the one that the project lies in"
     )
-    policies = parser.add_argument_group("policies")
-    policies.add_argument(
-        "--policies",
-        metavar="DIR",
-        action="append",
-        default=[],
-        type=Path,
-        help="a directory (or file) of policy documents; may be given more than once",
-    )
-    policies.add_argument(
-        "--cluster-name", metavar="NAME", default="", help="the name of this cluster, for scopes"
-    )
-    policies.add_argument(
-        "--scope",
-        choices=[scope.value for scope in Scope],
-        help="the scope of bare policy documents (only defaults, rules, imposedAssets)",
-    )
-    policies.add_argument(
-        "--unit", metavar="NAME", default="", help="their project, department, ..."
-    )
+    add_policy_flags(parser, with_workload_type=False)
     parser.add_argument("-o", dest="output", choices=["text", "json", "yaml"], default="text")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        kind = _kind_of(args)
+        workload_type = parse_workload_type(args.workload_type)
+        bare = BareTarget(workload_type, args.scope, args.unit) if args.scope else None
         with jq_worker() as worker:
-            snapshot = load_policies(args.policies, _for_bare_documents(args), worker)
+            snapshot = load_policies(args.policies, args.cluster_name, worker, bare)
         for problem in snapshot.problems:
             complain(f"{'warning: ' if problem.warning else ''}{problem}")
         if any(not problem.warning for problem in snapshot.problems):
             # What is shown without these policies would not be what the server enforces.
             return 2
+        kind = NATIVE_KINDS[workload_type] if isinstance(workload_type, str) else workload_type
         if kind not in snapshot.mappings:
-            known = [NATIVE_TYPE_OF.get(other, str(other)) for other in snapshot.mappings]
-            hint = did_you_mean(args.workload_type, known)
+            hint = unmapped_hint(kind, snapshot.mappings)
             raise SettingsError(f"--workload-type: no mapping for {args.workload_type}{hint}")
         branch = _branch(args, snapshot)
     except SettingsError as error:
@@ -90,20 +77,6 @@ def run(args: argparse.Namespace) -> int:
     held = [policy for policy in snapshot.policies.policies_of(kind) if holds_at(policy, branch)]
     _print(explain(held), kind, branch, args.output)
     return 0
-
-
-def _kind_of(args: argparse.Namespace) -> GroupVersionKind:
-    target = bare_target(argparse.Namespace(**{**vars(args), "scope": args.scope or "tenant"}))
-    if target is not None and isinstance(target.workload_type, GroupVersionKind):
-        return target.workload_type
-    names = {name.lower(): kind for name, kind in NATIVE_KINDS.items()}
-    return names[args.workload_type.lower()]
-
-
-def _for_bare_documents(args: argparse.Namespace) -> argparse.Namespace:
-    """The flags as they count for bare documents: those need a scope, and are of this type."""
-    workload_type = None if args.scope is None else args.workload_type
-    return argparse.Namespace(**{**vars(args), "workload_type": workload_type})
 
 
 def _branch(args: argparse.Namespace, snapshot: Snapshot) -> Branch:
@@ -152,7 +125,18 @@ def _text(found: list[Explained], kind: GroupVersionKind, branch: Branch) -> Ite
             yield f"  {item.rule} {_show(item.value)} ({clean(str(item.source))})"
             for other in item.overrides:
                 rule = "" if other.rule is item.rule else f"{other.rule} "
-                yield f"    instead of {rule}{_show(other.value)} ({clean(str(other.source))})"
+                value = f"{rule}{_show(other.value)} ({clean(str(other.source))})"
+                yield f"    {_overridden(value, item, other)}"
+
+
+def _overridden(value: str, item: Explained, other: Overridden) -> str:
+    """In which direction: a narrower policy replaces a wider one, or a wider one holds on."""
+    breadths = other.source.scope.breadth, item.source.scope.breadth
+    if breadths[0] < breadths[1]:
+        return f"instead of {value}, which is wider"
+    if breadths[0] > breadths[1]:
+        return f"without effect: {value}, which is narrower"
+    return f"without effect: {value}, of the same scope"
 
 
 def _show(value: Any) -> str:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from webhook.cli.policies import add_policy_flags, complain, jq_worker, load_policies
+from webhook.cli.policies import add_policy_flags, bare_target, complain, jq_worker, load_policies
 from webhook.errors import SettingsError
 
 NAME = "lint"
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     try:
         with jq_worker() as worker:
-            snapshot = load_policies(args.paths, args, worker)
+            snapshot = load_policies(args.paths, args.cluster_name, worker, bare_target(args))
     except SettingsError as error:
         complain(str(error))
         return 2

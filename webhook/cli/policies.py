@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from webhook.catalog import builtin_documents
 from webhook.errors import SettingsError
 from webhook.mapping.evaluator import JqWorker
-from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind
+from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind, type_hint
 from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings
 from webhook.store.build import BareTarget, build_snapshot
@@ -18,8 +19,14 @@ from webhook.store.directory import read_sources
 from webhook.store.snapshot import Snapshot
 
 
-def add_policy_flags(parser: argparse.ArgumentParser, *, with_policies: bool = True) -> None:
-    """The flags of `review`, `lint`, `explain` and `diff` that say which policies count."""
+def add_policy_flags(
+    parser: argparse.ArgumentParser, *, with_policies: bool = True, with_workload_type: bool = True
+) -> None:
+    """
+    The flags of `review`, `lint`, `explain` and `diff` that say which policies count.
+
+    A command may have a `--workload-type` of its own, which then counts for bare documents too.
+    """
     group = parser.add_argument_group("policies")
     if with_policies:
         group.add_argument(
@@ -34,11 +41,12 @@ def add_policy_flags(parser: argparse.ArgumentParser, *, with_policies: bool = T
         "--cluster-name", metavar="NAME", default="", help="the name of this cluster, for scopes"
     )
     bare = parser.add_argument_group("bare policy documents (only defaults, rules, imposedAssets)")
-    bare.add_argument(
-        "--workload-type",
-        metavar="T",
-        help="what a bare document is for: training, ..., or group/version/Kind (v1/Pod)",
-    )
+    if with_workload_type:
+        bare.add_argument(
+            "--workload-type",
+            metavar="T",
+            help="what a bare document is for: training, ..., or group/version/Kind (v1/Pod)",
+        )
     bare.add_argument("--scope", choices=[scope.value for scope in Scope], help="its scope")
     bare.add_argument("--unit", metavar="NAME", default="", help="its project, department, ...")
 
@@ -54,35 +62,51 @@ def bare_target(args: argparse.Namespace) -> BareTarget | None:
         return None
     if args.workload_type is None or args.scope is None:
         raise SettingsError("--workload-type and --scope go together")
-    workload_type: object = args.workload_type
-    if "/" in args.workload_type:
+    return BareTarget(parse_workload_type(args.workload_type), args.scope, args.unit)
+
+
+def parse_workload_type(text: str) -> str | GroupVersionKind:
+    """
+    The value of `--workload-type`: a kind, or the name of a native type in its own spelling.
+
+    Raises:
+        SettingsError: it is neither.
+    """
+    if "/" in text:
         try:
-            workload_type = GroupVersionKind.parse(args.workload_type)
+            return GroupVersionKind.parse(text)
         except ValueError as error:
             raise SettingsError(f"--workload-type: {error}") from error
-    elif args.workload_type.lower() not in [name.lower() for name in NATIVE_KINDS]:
-        raise SettingsError(
-            f"--workload-type: {args.workload_type!r} is none of {', '.join(NATIVE_KINDS)}"
-            " and no group/version/Kind"
-        )
-    return BareTarget(workload_type, args.scope, args.unit)
+    for name in NATIVE_KINDS:
+        if name.lower() == text.lower():
+            return name
+    known = [
+        document.spec.workload_type
+        for document in builtin_documents()
+        if document.kind == "SpecMapping"
+    ]
+    raise SettingsError(
+        f"--workload-type: {text!r} is no native workload type and no group/version/Kind"
+        f"{type_hint(text, known)}"
+    )
 
 
-def load_policies(paths: list[Path], args: argparse.Namespace, worker: JqWorker) -> Snapshot:
+def load_policies(
+    paths: list[Path], cluster_name: str, worker: JqWorker, bare: BareTarget | None
+) -> Snapshot:
     """
     Compile what *paths* hold, with the built-in documents.
 
     Raises:
-        SettingsError: a path is not there, or the flags don't go together.
+        SettingsError: a path is not there.
     """
-    bare = bare_target(args)
     sources = []
     for path in paths:
         try:
             sources += read_sources(path)
         except OSError as error:
             raise SettingsError(f"{path}: {error.strerror or 'cannot be read'}") from error
-    settings = EngineSettings(cluster_name=args.cluster_name)
+    settings = EngineSettings(cluster_name=cluster_name)
     return build_snapshot(
         sources,
         settings,

@@ -13,12 +13,18 @@ from typing import Any
 
 from webhook.admission.report import report_of
 from webhook.admission.response import violation_line
-from webhook.admission.review import jq_sources, review
+from webhook.admission.review import review
 from webhook.admission.texts import clean
-from webhook.cli.policies import add_policy_flags, complain, jq_worker, load_policies
+from webhook.cli.policies import (
+    add_policy_flags,
+    bare_target,
+    complain,
+    jq_worker,
+    load_policies,
+)
 from webhook.errors import EvaluationError, ManifestError, SettingsError
 from webhook.mapping.evaluator import JqWorker
-from webhook.mapping.locate import locate_by_jq
+from webhook.mapping.locate import answer_by_jq
 from webhook.model.decision import Decision
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
@@ -77,7 +83,8 @@ class Reviewed:
 def run(args: argparse.Namespace) -> int:
     try:
         with jq_worker() as worker:
-            snapshot = load_policies(args.policies, args, worker)
+            bare = bare_target(args)
+            snapshot = load_policies(args.policies, args.cluster_name, worker, bare)
             errors = [problem for problem in snapshot.problems if not problem.warning]
             for problem in snapshot.problems:
                 complain(f"{'warning: ' if problem.warning else ''}{problem}")
@@ -87,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
             if not args.policies:
                 complain("warning: without --policies only the shipped system policies count")
             manifests = [manifest for file in args.files for manifest in _read(file)]
-            old = _old_objects(args.old)
+            old = _old_objects(args)
             reviewed = [_review(manifest, args, snapshot, worker, old) for manifest in manifests]
     except (ManifestError, SettingsError) as error:
         complain(str(error))
@@ -107,26 +114,52 @@ def _read(file: str) -> list[Manifest]:
     return load_file(path)
 
 
-def _old_objects(file: str | None) -> dict[tuple[GroupVersionKind, str], dict[str, Any]] | None:
-    if file is None:
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What an object is the same one by, before and after an update."""
+
+    kind: GroupVersionKind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind} {self.namespace}/{self.name}"
+
+
+def _old_objects(args: argparse.Namespace) -> dict[_Identity, Manifest] | None:
+    """
+    The documents of `--old` by what they are.
+
+    Raises:
+        ManifestError: two of them are the same object.
+    """
+    if args.old is None:
         return None
-    return {_identity(manifest): manifest.value for manifest in _read(file)}
+    objects: dict[_Identity, Manifest] = {}
+    for manifest in _read(args.old):
+        identity = _identity(manifest, args.namespace)
+        twin = objects.setdefault(identity, manifest)
+        if twin is not manifest:
+            shown = clean(str(identity))
+            raise ManifestError(manifest.name, f"--old has {shown} twice, also as {twin.name}")
+    return objects
 
 
-def _identity(manifest: Manifest) -> tuple[GroupVersionKind, str]:
-    kind = _kind_of(manifest)
-    metadata = manifest.value.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return kind, name if isinstance(name, str) else ""
-
-
-def _kind_of(manifest: Manifest) -> GroupVersionKind:
+def _identity(manifest: Manifest, namespace: str | None) -> _Identity:
+    """*namespace* is the flag, which counts before the document's own."""
     if not isinstance(manifest.value, dict):
         raise ManifestError(manifest.name, "is no Kubernetes object")
     kind = GroupVersionKind.of(manifest.value)
     if not kind.version or not kind.kind:
         raise ManifestError(manifest.name, "apiVersion and kind are needed")
-    return kind
+    metadata = manifest.value.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if namespace is None:
+        namespace = metadata.get("namespace")
+    if not isinstance(namespace, str) or not namespace:
+        namespace = "default"
+    name = metadata.get("name")
+    return _Identity(kind, namespace, name if isinstance(name, str) else "")
 
 
 def _review(
@@ -134,39 +167,36 @@ def _review(
     args: argparse.Namespace,
     snapshot: Snapshot,
     worker: JqWorker,
-    old: dict[tuple[GroupVersionKind, str], dict[str, Any]] | None,
+    old: dict[_Identity, Manifest] | None,
 ) -> Reviewed:
-    kind, name = _identity(manifest)
-    old_object = None
+    identity = _identity(manifest, args.namespace)
+    old_object: dict[str, Any] | None = None
     if old is not None:
-        old_object = old.get((kind, name))
-        if old_object is None:
-            raise ManifestError(manifest.name, f"--old has no {kind.kind} {name!r}")
+        if identity not in old:
+            raise ManifestError(manifest.name, f"--old has no {clean(str(identity))}")
+        old_object = old[identity].value
     elif args.operation == Operation.UPDATE:
         raise SettingsError("--operation UPDATE needs --old")
-    metadata = manifest.value.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    if args.namespace is not None:
-        namespace = args.namespace
-    if not isinstance(namespace, str) or not namespace:
-        namespace = "default"
     operation = Operation(args.operation or (Operation.UPDATE if old_object else Operation.CREATE))
     request = AdmissionRequest(
         uid=manifest.name,
-        kind=kind,
+        kind=identity.kind,
         operation=operation,
         object=manifest.value,
         old_object=old_object,
-        name=name,
-        namespace=namespace,
+        name=identity.name,
+        namespace=identity.namespace,
         user=args.user,
     )
-    branch = snapshot.branch(namespace, project=args.project)
+    branch = snapshot.branch(identity.namespace, project=args.project)
     if args.department is not None:
         branch = replace(branch, department=args.department)
     try:
-        located = locate_by_jq(worker, jq_sources(request, snapshot, branch), manifest.value)
-        decision = review(request, Phase.REVIEW, snapshot, located, branch)
+        decision = answer_by_jq(
+            worker,
+            manifest.value,
+            lambda answers: review(request, Phase.REVIEW, snapshot, answers, branch),
+        )
     except EvaluationError as error:
         return Reviewed(manifest.name, request, Decision(allowed=False, mapped=True), str(error))
     return Reviewed(manifest.name, request, decision)

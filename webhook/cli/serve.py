@@ -10,9 +10,10 @@ NAME = "serve"
 HELP = "answer admission reviews over HTTPS"
 _DESCRIPTION = """
 Answers /mutate and /validate (HTTPS), and /healthz, /readyz and /metrics (HTTP), by the documents
-in a directory, which is watched. Without a certificate, one for this machine is made. Every
-setting can also be a variable, or stand in a YAML file (--config); a flag counts before a
-variable, a variable before the file. SIGTERM: unready, running requests are finished, exit code 0.
+in a directory or in a cluster, which is watched. Without a certificate, one for this machine is
+made. Every setting can also be a variable, or stand in a YAML file (--config); a flag counts before
+a variable, a variable before the file. SIGTERM: unready, running requests are finished, exit
+code 0.
 """
 
 

@@ -23,11 +23,12 @@ from aiohttp import web
 
 from webhook.api.app import build_app, build_ops_app
 from webhook.api.runner import GateRunner
-from webhook.api.services import Readiness, Services
+from webhook.api.services import OwnDocuments, Readiness, Services
+from webhook.cli.rest import build_rest
+from webhook.cli.stores import Start, build_store, query_check
 from webhook.errors import SettingsError
 from webhook.mapping.evaluator import JqWorker
 from webhook.settings import Address, ServeSettings
-from webhook.store.directory import DirectoryStore
 from webhook.store.snapshot import Current, DocumentProblem, Snapshot
 from webhook.telemetry.logs import configure_logging, log_loop_error
 from webhook.telemetry.metrics import Metrics
@@ -76,8 +77,10 @@ async def _serve(settings: ServeSettings) -> None:
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
     stop = _stop_event()
     current, metrics = Current(), Metrics()
-    readiness = Readiness(current)
     jq = JqWorker(settings.jq_limits)
+    store = build_store(settings, current, metrics=metrics, jq=jq, reporter=_Reporter(metrics))
+    readiness = Readiness(current, waiting_for=lambda: store.obstacle)
+    own = OwnDocuments(lambda: store.documents.sources, query_check(jq))
     services = Services(
         current,
         metrics,
@@ -85,15 +88,8 @@ async def _serve(settings: ServeSettings) -> None:
         jq,
         max_body_bytes=settings.max_body_bytes,
         client_certificate_required=settings.client_ca is not None,
-    )
-    reporter = _Reporter(metrics)
-    store = DirectoryStore(
-        settings.policies,
-        current,
-        settings=settings.engine,
-        check_query=lambda source, path: jq.check(source, path=path),
-        on_reload=reporter.report,
-        on_failure=reporter.report_failure,
+        own_documents=own if store.client is not None else None,
+        rest=build_rest(settings, store, jq),
     )
 
     # Closed in reverse: the admission listener drains while the other still answers.
@@ -101,12 +97,12 @@ async def _serve(settings: ServeSettings) -> None:
         stack.callback(services.close)
         tls, ca = _load_certificate(settings, metrics)
         ops = await _listen(stack, build_ops_app(services), settings.ops_listen)
-        snapshot = await _unless(stop, asyncio.to_thread(store.load))
-        if snapshot is None:
-            return
-        admission = await _listen(stack, build_app(services), settings.listen, tls.context)
+        stack.push_async_callback(store.close)
         async with _background() as start:
-            start("watch policies", store.watch)
+            snapshot = await _unless(stop, store.begin(start))
+            if snapshot is None:
+                return
+            admission = await _listen(stack, build_app(services), settings.listen, tls.context)
             start("watch certificate", tls.watch)
             if ca is not None:
                 start("renew certificate", lambda: _renew(settings))
@@ -115,7 +111,7 @@ async def _serve(settings: ServeSettings) -> None:
             gc.freeze()
             gc.set_threshold(_GC_THRESHOLD, 20, 50)
             readiness.listening = True
-            _announce(admission.address, ops.address, ca, snapshot)
+            _announce(admission.address, ops.address, ca, snapshot, api=services.rest is not None)
 
             await stop.wait()
             log.info("shutting down")
@@ -295,7 +291,7 @@ async def _renew(settings: ServeSettings) -> NoReturn:
 
 
 @contextlib.asynccontextmanager
-async def _background() -> AsyncIterator[Callable[[str, Callable[[], Awaitable[None]]], None]]:
+async def _background() -> AsyncIterator[Start]:
     """Run tasks for the time of the block. One that fails is logged and started again."""
     tasks: list[asyncio.Task[None]] = []
 
@@ -348,9 +344,12 @@ class _Reporter:
         log.info("policies loaded", extra={"revision": snapshot.revision, "documents": count})
 
 
-def _announce(admission: Address, ops: Address, ca: Path | None, snapshot: Snapshot) -> None:
+def _announce(
+    admission: Address, ops: Address, ca: Path | None, snapshot: Snapshot, *, api: bool
+) -> None:
     lines = [
         f"admission: https://{_shown(admission)}/mutate, https://{_shown(admission)}/validate",
+        *([f"REST API: https://{_shown(admission)}/api/openapi.json"] if api else []),
         f"health and metrics: http://{_shown(ops)}/readyz, http://{_shown(ops)}/metrics",
         *([f"CA certificate: {ca}"] if ca is not None else []),
         f"ready: {len(snapshot.documents)} documents in force",

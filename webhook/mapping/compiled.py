@@ -11,18 +11,27 @@ from webhook.errors import MissingReferenceError, SpecError
 from webhook.mapping.fields import CompiledGroup, Field, is_secret
 from webhook.mapping.plain import parse_plain, parse_ref
 from webhook.mapping.programs import Selector, compile_selector
-from webhook.model.documents import Document, ScaleSpec, SpecMappingSpec, SpecSelectorSpec
-from webhook.model.globs import Glob
+from webhook.mapping.server_items import ItemPattern, compile_item
+from webhook.model.documents import (
+    Document,
+    SameAs,
+    ScaleSpec,
+    SpecMappingSpec,
+    SpecSelectorSpec,
+)
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.names import did_you_mean
 from webhook.model.values import FieldType
 
-# Globs for the keys of an item; it is meant if all of them match.
-ItemPattern = Mapping[str, Glob]
-
 _SECRET = GroupVersionKind("", "v1", "Secret")
 
+# Types of fields that are lists; one of type object may be one, too.
+_LISTS = frozenset(
+    {FieldType.STRINGS, FieldType.INTEGERS, FieldType.NUMBERS, FieldType.NAMES_ARRAY}
+)
+
 _WORD = re.compile(r'"([^"\\]*)"|([A-Za-z_]\w*)')
+_SPELT_PATH = re.compile(r'(?:\.(?:\w+|"[^"]*")|\[[^\]]*\]|\?)+')
 _SELECT = re.compile(r"\|\s*select\(\s*\.\s*\)\s*$")
 
 
@@ -37,7 +46,7 @@ class CompiledSelector:
     *parent* (the whole object if None) at that path. *server_defaults* and *server_items* are
     what the API server puts into a field before it asks us; see `is_filled`. *literals* are the
     names that the query spells out; the other keys of a place's path tell its places apart for
-    people.
+    people. Where *same_as* applies, places of another selector are judged as this one's.
     """
 
     name: str
@@ -50,10 +59,27 @@ class CompiledSelector:
     server_items: Mapping[str, tuple[ItemPattern, ...]] = field(default_factory=dict)
     server_copies: Mapping[str, str] = field(default_factory=dict)
     literals: frozenset[str] = frozenset()
+    same_as: SameAs | None = None
 
     def is_filled(self, field_name: str) -> bool:
         """Whether *field_name* has a value here whatever the submitter wrote."""
         return field_name in self.server_defaults or field_name in self.server_items
+
+    def server_name(self, field: Field) -> str:
+        """The name by which this selector speaks of what the API server does to *field*."""
+        if not field.native or field.home.above:
+            return field.name
+        twins = [name for name, other in self.fields.items() if other.ref == field.ref]
+        return twins[0] if twins else field.name
+
+    def has_metadata_above(self) -> bool:
+        """
+        Whether its places are the `spec` of pod templates, beside which there is metadata.
+
+        Said by the query: every path that it spells out must end so.
+        """
+        paths = _SPELT_PATH.findall(self.query.source)
+        return bool(paths) and all(path.endswith(".spec") for path in paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +180,8 @@ def _compile_scale(
         )
     if field.is_map or field.type not in (FieldType.INTEGER, None):
         raise SpecError("spec.scale.field", f"{field.name} is no whole number")
+    if field.formatter is not None:
+        raise SpecError("spec.scale.field", f"{field.name} stands at no path: it has a formatter")
     # Nothing is dropped from an empty object but by `select(.)`.
     source = _SELECT.sub("", selector.query.source)
     plain = parse_plain(source)
@@ -174,8 +202,11 @@ def _compile_scale(
             for other in selectors.values()
             if other.query.plain is not None
             for path in other.query.plain.locate(node).paths
-            for name, found in other.fields.items()
-            if not found.is_map and path + found.ref == target
+            for name, found in (*other.fields.items(), *other.native.items())
+            if not found.is_map
+            and found.formatter is None
+            and not found.home.above
+            and path + found.ref == target
         ]
     )
 
@@ -221,6 +252,7 @@ def _compile_selector(
                 problems.append(SpecError(f"{path}.{key}", f"no field {field_name!r} here{hint}"))
     if not problems:
         problems += _loose_relations(fields, path)
+        problems += _paths_into_lists(fields, path)
     creates: tuple[str, ...] | None = None
     dependency = selector.dependency
     if dependency is not None and dependency.path is not None:
@@ -230,18 +262,19 @@ def _compile_selector(
             problems.append(SpecError(f"{path}.dependency.path", str(error)))
     return CompiledSelector(
         name=name,
-        query=compile_selector(selector.query, path=f"{path}.query"),
+        query=compile_selector(selector.query, path=f"{path}.query", any_case=selector.ignore_case),
         fields=fields,
         native=native,
         parent=dependency.spec_selector if dependency else None,
         creates=creates,
         server_defaults={key: tuple(values) for key, values in selector.server_defaults.items()},
         server_items={
-            key: tuple([_compile_item(item, f"{path}.serverItems.{key}") for item in items])
+            key: tuple([compile_item(item, f"{path}.serverItems.{key}") for item in items])
             for key, items in selector.server_items.items()
         },
         server_copies=dict(selector.server_copies),
         literals=literals,
+        same_as=selector.same_as,
     )
 
 
@@ -268,18 +301,30 @@ def _loose_relations(fields: Mapping[str, Field], path: str) -> list[SpecError]:
     return problems
 
 
+def _paths_into_lists(fields: Mapping[str, Field], path: str) -> list[SpecError]:
+    """Fields whose path leads into a list, as far as other fields say what is one."""
+    lists = {
+        other.ref: other.name
+        for other in fields.values()
+        if other.formatter is None and not other.is_map and other.type in _LISTS
+    }
+    return [
+        SpecError(
+            f"{path}.fieldGroups",
+            f"specRef of field {field.name!r} leads into the list {lists[field.ref[:depth]]!r};"
+            " rule that field with an itemSelector",
+        )
+        for field in fields.values()
+        for depth in range(1, len(field.ref))
+        if field.ref[:depth] in lists
+    ]
+
+
 def _hidden_if_secret(field: Field, literals: frozenset[str], kind: GroupVersionKind) -> Field:
     """*field* as it is at this selector: a value below `env` is a secret by any name."""
     if is_secret(literals, field.type) or kind == _SECRET:
         return replace(field, sensitive=True)
     return field
-
-
-def _compile_item(item: Mapping[str, str], path: str) -> ItemPattern:
-    try:
-        return {key: Glob.compile(glob) for key, glob in item.items()}
-    except ValueError as error:
-        raise SpecError(path, str(error)) from error
 
 
 def _cycles(spec: SpecMappingSpec) -> list[SpecError]:

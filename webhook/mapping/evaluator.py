@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, Self
 
 import orjson
 
 from webhook.errors import EvaluationError, SpecError
+from webhook.mapping.answers import MAX_QUESTIONS, Question, encode
 from webhook.mapping.jq_child import (
     COMPILE,
     EVALUATE,
@@ -19,17 +17,19 @@ from webhook.mapping.jq_child import (
     NOTHING,
     TOO_LONG,
     Answer,
-    Child,
     DiedError,
 )
+from webhook.mapping.lanes import Lane, Recent
 from webhook.mapping.limits import LARGE_DOCUMENT_BYTES, WorkerLimits
-from webhook.mapping.programs import alone, combine
+from webhook.mapping.programs import Expression, alone, combine, combine_values
 from webhook.mapping.results import (
     TOO_MANY_PLACES,
     QueryFailure,
     QueryResult,
+    ValueResult,
     read_compile_problem,
     read_results,
+    read_values,
     shown_error,
 )
 from webhook.mapping.samples import SAMPLES
@@ -52,14 +52,29 @@ def document_for_jq(document: Mapping[str, Any]) -> bytes:
     if isinstance(metadata, dict) and "managedFields" in metadata:
         kept = {key: value for key, value in metadata.items() if key != "managedFields"}
         document = {**document, "metadata": kept}
-    try:
-        return orjson.dumps(document)
-    except TypeError:
-        # Whole numbers beyond 64 bits, nesting beyond 254 levels: the slower encoder takes them.
-        try:
-            return json.dumps(document).encode()
-        except RecursionError as e:
-            raise EvaluationError("the object nests too deeply") from e
+    return encode(document)
+
+
+# Answers questions in the child for doubtful expressions.
+Evaluate = Callable[[Sequence[Question]], list[ValueResult]]
+
+
+class Trial(Protocol):
+    """
+    Something to find out about expressions before they take effect.
+
+    *key* is equal for two trials that find out the same. *expressions* compile first.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def expressions(self) -> Sequence[Expression]: ...
+
+    def problem(self, evaluate: Evaluate) -> str:
+        """What is wrong with them, as a sentence; ``""`` if nothing is."""
+        ...
 
 
 class JqWorker:
@@ -83,13 +98,13 @@ class JqWorker:
 
     def __init__(self, limits: WorkerLimits | None = None) -> None:
         self._limits = limits or WorkerLimits()
-        self._usual = _Lane(self._limits)
-        self._large = _Lane(self._limits)
-        self._doubtful = _Lane(self._limits)
+        self._usual = Lane(self._limits)
+        self._large = Lane(self._limits)
+        self._doubtful = Lane(self._limits)
         # Program -> until when (monotonic) it runs apart.
-        self._suspects: _Recent[float] = _Recent(256)
+        self._suspects: Recent[float] = Recent(256)
         # Source -> why it does not compile; "" if it does.
-        self._compile_problems: _Recent[str] = _Recent(4096)
+        self._compile_problems: Recent[str] = Recent(4096)
 
     def __enter__(self) -> Self:
         return self
@@ -114,43 +129,128 @@ class JqWorker:
                 expressions it is unknown which; or the child is busy or can't be started.
         """
         begin_until = _after_ms(self._limits.wait_ms)
-        try:
-            problems = [
-                self._compile_problem(source, self._usual, begin_until) for source in sources
-            ]
-        except DiedError as e:
-            raise EvaluationError(f"the expression {e}") from e
-
+        problems = self._compile_problems_of([alone(source) for source in sources], begin_until)
         sound = [source for source, problem in zip(sources, problems, strict=True) if not problem]
         results = iter(self._evaluate(sound, document_json, begin_until) if sound else ())
         return [QueryFailure(problem) if problem else next(results) for problem in problems]
 
-    def check(self, source: str, *, path: str) -> None:
+    def evaluate_values(
+        self, expressions: Sequence[Expression], questions: Sequence[Question]
+    ) -> list[ValueResult]:
         """
-        Compile *source*, which stands at *path* of its document, and try it on sample objects.
+        What jq says to each of *questions*, which are about *expressions*.
+
+        Numbers that jq may have rounded are `Inexact`.
+
+        Raises:
+            EvaluationError: as in `evaluate_paths`; or there are too many questions.
+        """
+        if not questions:
+            return []
+        if len(questions) > MAX_QUESTIONS:
+            raise EvaluationError(f"more than {MAX_QUESTIONS} items would have to be looked at")
+
+        begin_until = _after_ms(self._limits.wait_ms)
+        problems = {
+            expression: next(filter(None, found), "")
+            for expression in expressions
+            for found in [self._compile_problems_of(_programs_of(expression), begin_until)]
+        }
+        sound = [expression for expression in expressions if not problems[expression]]
+        asked = [question for question in questions if not problems[question.expression]]
+        results = iter(self._answer(sound, asked, begin_until) if asked else ())
+        return [
+            QueryFailure(problem) if (problem := problems[question.expression]) else next(results)
+            for question in questions
+        ]
+
+    def _answer(
+        self, expressions: Sequence[Expression], questions: Sequence[Question], begin_until: float
+    ) -> list[ValueResult]:
+        program = combine_values(expressions)
+        document = _questionnaire(expressions, questions)
+        answer = self._run(program, len(expressions), document, begin_until)
+        results = read_values(answer.payload, questions)
+        if results is not None:
+            return results
+        if len(expressions) == 1:
+            problem = self._whole_problem(answer, expressions[0].source)
+            return [QueryFailure(problem)] * len(questions)
+
+        # One of them stopped the program around its `try`; each by itself tells which.
+        by_question: dict[Question, ValueResult] = {}
+        for expression in expressions:
+            own = [question for question in questions if question.expression == expression]
+            if own:
+                answers = self._answer([expression], own, begin_until)
+                by_question.update(zip(own, answers, strict=True))
+        return [by_question[question] for question in questions]
+
+    def check(self, subject: str | Trial, *, path: str) -> None:
+        """
+        Compile a selector, which stands at *path* of its document, and try it on sample objects;
+        or make a trial.
 
         That jq raises an error on a sample is fine: the mapping may be for other objects.
 
         Raises:
-            SpecError: it does not compile, selects a flood of places, or exceeds the limits.
+            SpecError: it does not compile, selects a flood of places, or exceeds the limits; or
+                the trial found a problem.
             EvaluationError: the child is busy or can't be started.
         """
         try:
-            problem = self._compile_problem(source, self._doubtful, _after_ms(_TRIAL_WAIT_MS))
-            if not problem:
-                problem = self._trial_problem(source)
+            if isinstance(subject, str):
+                problem = self._compile_problem(alone(subject), self._doubtful, _trial_end())
+                if not problem:
+                    problem = self._trial_problem(subject)
+            else:
+                problem = self._compile_problem_of(subject)
+                if not problem and (found := subject.problem(self._try_questions)):
+                    raise SpecError(path, found)
         except DiedError as e:
             problem = str(e)
 
         if problem:
             raise SpecError(path, f"the expression {problem}")
 
-    def _compile_problem(self, source: str, lane: _Lane, begin_until: float) -> str:
-        problem = self._compile_problems.get(source)
+    def _compile_problem_of(self, trial: Trial) -> str:
+        for expression in trial.expressions:
+            for program in _programs_of(expression):
+                problem = self._compile_problem(program, self._doubtful, _trial_end())
+                if problem:
+                    return problem
+        return ""
+
+    def _try_questions(self, questions: Sequence[Question]) -> list[ValueResult]:
+        expressions = list(dict.fromkeys([question.expression for question in questions]))
+        program = combine_values(expressions)
+        document = _questionnaire(expressions, questions)
+        try:
+            answer = self._doubtful.run(EVALUATE, program, document, _trial_end())
+        except DiedError:
+            # Once more: the machine may have been busy with something else.
+            answer = self._doubtful.run(EVALUATE, program, document, _trial_end())
+        results = read_values(answer.payload, questions)
+        if results is None:
+            problem = self._whole_problem(answer, expressions[0].source)
+            failure = QueryFailure(problem, is_flood=answer.kind == TOO_LONG)
+            return [failure] * len(questions)
+        return results
+
+    def _compile_problems_of(self, programs: Sequence[str], begin_until: float) -> list[str]:
+        try:
+            return [
+                self._compile_problem(program, self._usual, begin_until) for program in programs
+            ]
+        except DiedError as e:
+            raise EvaluationError(f"the expression {e}") from e
+
+    def _compile_problem(self, program: str, lane: Lane, begin_until: float) -> str:
+        problem = self._compile_problems.get(program)
         if problem is None:
-            answer = lane.run(COMPILE, alone(source), b"", begin_until)
+            answer = lane.run(COMPILE, program, b"", begin_until)
             problem = read_compile_problem(answer)
-            self._compile_problems.put(source, problem)
+            self._compile_problems.put(program, problem)
         return problem
 
     def _trial_problem(self, source: str) -> str:
@@ -167,26 +267,13 @@ class JqWorker:
 
     def _try(self, source: str, sample: bytes) -> Answer:
         program = combine((source,), mode="paths")
-        return self._doubtful.run(EVALUATE, program, sample, _after_ms(_TRIAL_WAIT_MS))
+        return self._doubtful.run(EVALUATE, program, sample, _trial_end())
 
     def _evaluate(
         self, sources: Sequence[str], document_json: bytes, begin_until: float
     ) -> list[QueryResult]:
         program = combine(sources, mode="paths")
-        is_large = len(document_json) > LARGE_DOCUMENT_BYTES
-        lane = self._large if is_large else self._usual
-        if (self._suspects.get(program) or 0.0) > time.monotonic():
-            lane = self._doubtful
-            # Not for long: each waiting call holds a thread that others need.
-            begin_until = min(begin_until, _after_ms(2 * self._limits.evaluate_ms))
-        try:
-            answer = lane.run(EVALUATE, program, document_json, begin_until)
-        except DiedError as e:
-            if not is_large:
-                self._suspects.put(program, time.monotonic() + self._limits.suspect_s)
-            which = "the expression" if len(sources) == 1 else f"one of {len(sources)} expressions"
-            raise EvaluationError(f"{which} {e}") from e
-
+        answer = self._run(program, len(sources), document_json, begin_until)
         results = read_results(answer.payload, sources, document_json)
         if results is not None:
             return results
@@ -195,6 +282,22 @@ class JqWorker:
 
         # One of them stopped the program around its `try`; each by itself tells which.
         return [self._evaluate([source], document_json, begin_until)[0] for source in sources]
+
+    def _run(self, program: str, count: int, document_json: bytes, begin_until: float) -> Answer:
+        """What a combined program of *count* expressions answers, in the child for its like."""
+        is_large = len(document_json) > LARGE_DOCUMENT_BYTES
+        lane = self._large if is_large else self._usual
+        if (self._suspects.get(program) or 0.0) > time.monotonic():
+            lane = self._doubtful
+            # Not for long: each waiting call holds a thread that others need.
+            begin_until = min(begin_until, _after_ms(2 * self._limits.evaluate_ms))
+        try:
+            return lane.run(EVALUATE, program, document_json, begin_until)
+        except DiedError as e:
+            if not is_large:
+                self._suspects.put(program, time.monotonic() + self._limits.suspect_s)
+            which = "the expression" if count == 1 else f"one of {count} expressions"
+            raise EvaluationError(f"{which} {e}") from e
 
     def _whole_problem(self, answer: Answer, source: str) -> str:
         if answer.kind == FAILED:
@@ -206,75 +309,35 @@ class JqWorker:
         return "has no result that can be read"
 
 
-class _Lane:
-    """One child at a time, for one call at a time."""
-
-    def __init__(self, limits: WorkerLimits) -> None:
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._child: Child | None = None
-        self._closed = False
-
-    def run(self, task: bytes, program: str, document: bytes, begin_until: float) -> Answer:
-        """
-        Ask the child, unless it is busy until *begin_until* (monotonic).
-
-        Raises:
-            DiedError: the child died of the program.
-            EvaluationError: the child is busy or can't be started.
-        """
-        left_s = begin_until - time.monotonic()
-        if left_s <= 0 or not self._lock.acquire(timeout=left_s):
-            raise EvaluationError("jq was busy with other objects for too long")
-
-        try:
-            if self._closed:
-                raise EvaluationError("the jq worker is closed")
-
-            if self._child is None or not self._child.is_alive():
-                self._end_child()
-                self._child = Child(self._limits)
-            return self._child.ask(task, program.encode(errors="replace"), document)
-        except BaseException:
-            # Whatever it was, the child may be in the middle of an answer.
-            self._end_child()
-            raise
-        finally:
-            self._lock.release()
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._end_child()
-
-    def _end_child(self) -> None:
-        if self._child is not None:
-            self._child.end()
-            self._child = None
-
-
-_V = TypeVar("_V")
-
-
-class _Recent(Generic[_V]):
-    """A bounded map for several threads; what was written longest ago makes room."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._values: OrderedDict[str, _V] = OrderedDict()
-
-    def get(self, key: str) -> _V | None:
-        with self._lock:
-            return self._values.get(key)
-
-    def put(self, key: str, value: _V) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            if len(self._values) > self._size:
-                self._values.popitem(last=False)
-
-
 def _after_ms(wait_ms: int) -> float:
     return time.monotonic() + wait_ms / 1000
+
+
+def _programs_of(expression: Expression) -> list[str]:
+    """Programs that compile if the parts of *expression* are complete expressions."""
+    parts = [expression.source, *filter(None, [expression.then])]
+    return [alone(part, takes_arguments=True) for part in parts]
+
+
+def _trial_end() -> float:
+    return _after_ms(_TRIAL_WAIT_MS)
+
+
+def _questionnaire(expressions: Sequence[Expression], questions: Sequence[Question]) -> bytes:
+    """The input of `combine_values`: each subject and each set of arguments stands in it once."""
+    subjects: dict[bytes, int] = {}
+    arguments: dict[bytes, int] = {}
+    positions = {expression: index for index, expression in enumerate(expressions)}
+    rows = [
+        [
+            positions[question.expression],
+            subjects.setdefault(question.subject, len(subjects)),
+            arguments.setdefault(question.arguments, len(arguments)),
+        ]
+        for question in questions
+    ]
+    return b'{"q":%b,"i":[%b],"a":[%b]}' % (
+        orjson.dumps(rows),
+        b",".join(subjects),
+        b",".join(arguments),
+    )

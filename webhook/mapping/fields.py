@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from webhook.errors import SpecError
+from pydantic.alias_generators import to_camel
+
+from webhook.catalog import native_rows
+from webhook.errors import MissingReferenceError, SpecError
+from webhook.mapping.formatters import (
+    CompiledFormatter,
+    FormatterField,
+    ItemSelector,
+    compile_item_selector,
+)
+from webhook.mapping.homes import NO_HOME, Home
 from webhook.mapping.plain import parse_ref
-from webhook.model.documents import Document, FieldGroupSpec, GroupField
+from webhook.model.documents import (
+    AttributeHomeSpec,
+    Document,
+    FieldGroupSpec,
+    GroupField,
+    HomeSpec,
+)
 from webhook.model.names import did_you_mean
 from webhook.model.values import FieldType
 
 KEY_VALUE = "KeyValue"
 KEY_VALUE_MAP = "KeyValueMap"
 
+# Types of fields whose value may be a list, and whose items can be selected then.
+_LISTS = frozenset(
+    {
+        FieldType.STRINGS,
+        FieldType.INTEGERS,
+        FieldType.NUMBERS,
+        FieldType.NAMES_ARRAY,
+        FieldType.OBJECT,
+    }
+)
+# Their fields stand in pod templates, where nativePod and nativeContainer name them as well.
+_SYSTEM_GROUPS = frozenset({"podSpec", "podSpecContainer", "podSpecAndContainer", "metadata"})
+# What of a group's field only goes with a value that stands at a path.
+_OF_PATHS = ("having", "not_below", "not_above", "not_with", "not_without", "removes", "texts")
+
 # Words in the path of a value that make it a secret to us, whatever its author says.
 _SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "apikey", "privatekey")
+# Keys of a row of the catalogue that bound what a value may be.
+LIMITS = ("enum", "min", "max", "maxLength", "pattern")
+
 _SECRET_NAMES = frozenset(
     {"env", "envfrom", "args", "command", "annotations", "data", "stringdata"}
 )
@@ -53,6 +87,23 @@ class Field:
     ruled: frozenset[str] = frozenset()
     exclusive: tuple[str, ...] = ()
     format: str | None = None
+    # Of an attribute: it may be said here, and means nothing.
+    is_ignored: bool = False
+    # Of a native field in a pod template: what there is to its place beside *ref*.
+    home: Home = NO_HOME
+    # What a native value must satisfy whatever policies say: `enum`, `min`, … of its row.
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    # Reads and writes the value in the place of *ref*, which is empty then.
+    formatter: FormatterField | None = None
+    # Of a list: what can choose some of its items.
+    item_selectors: Mapping[str, ItemSelector] = field(default_factory=dict)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its value may be a list whose items can be selected."""
+        if self.formatter is not None:
+            return self.formatter.array_key is not None
+        return not self.is_map and not self.native and (self.type is None or self.type in _LISTS)
 
 
 class RefMismatchError(Exception):
@@ -83,51 +134,149 @@ def read_ref(node: Any, ref: tuple[str, ...]) -> Any:
 @dataclass(frozen=True, slots=True)
 class CompiledGroup:
     """
-    A field group: its name as its author spells it, and its fields by name.
+    A field group: its name as its author spells it, its fields and item selectors by name.
 
-    The fields of a *native* group are for hierarchical policies only.
+    The fields of a *native* group are for hierarchical policies only. *source* is the document
+    that a user's group comes from, empty for a built-in one.
     """
 
     name: str
     fields: Mapping[str, Field]
     native: bool = False
+    item_selectors: Mapping[str, ItemSelector] = field(default_factory=dict)
+    source: str = ""
 
 
-def compile_group(document: Document) -> CompiledGroup:
+def compile_group(
+    document: Document,
+    formatters: Mapping[str, CompiledFormatter] | None = None,
+    base: CompiledGroup | None = None,
+) -> CompiledGroup:
     """
-    Compile one FieldGroup.
+    Compile one FieldGroup against the *formatters* in force, by name in lower case.
+
+    *base* is the group of its name that is there already; its item selectors can be named.
 
     Raises:
-        ExceptionGroup: of SpecError, one for each problem.
+        ExceptionGroup: of SpecError, one for each problem; MissingReferenceError for a formatter
+            that is not there (yet).
     """
     spec: FieldGroupSpec = document.spec
     problems: list[SpecError] = []
+    selectors: dict[str, ItemSelector] = {}
+    for name, selector in spec.item_selectors.items():
+        path = f"spec.itemSelectors.{name}"
+        compiled = compile_item_selector(name, selector, path, problems)
+        if compiled is not None:
+            selectors[name] = compiled
+    known = {**(base.item_selectors if base is not None else {}), **selectors}
     fields: dict[str, Field] = {}
     for name, group_field in spec.fields.items():
         path = f"spec.fields.{name}"
         try:
-            fields[name] = _compile_field(name, group_field, path, builtin=document.builtin)
+            compiled_field = _compile_field(
+                name, group_field, path, formatters or {}, builtin=document.builtin
+            )
+            fields[name] = _as_native(
+                _with_selectors(compiled_field, group_field, known, spec.item_selectors, path),
+                group_field,
+                spec,
+                document,
+            )
         except SpecError as error:
             problems.append(error)
-    for name in spec.item_selectors:
-        problems.append(
-            SpecError(f"spec.itemSelectors.{name}", "item selectors are not available yet")
-        )
     if spec.native and not document.builtin:
         problems.append(SpecError("spec.native", "is for built-in groups only"))
     if problems:
         raise ExceptionGroup("the field group is wrong", problems)
-    return CompiledGroup(spec.name or document.name, fields, spec.native)
+    return CompiledGroup(
+        spec.name or document.name,
+        fields,
+        spec.native,
+        selectors,
+        "" if document.builtin else document.source,
+    )
 
 
-def _compile_field(name: str, group_field: GroupField, path: str, *, builtin: bool) -> Field:
-    if group_field.formatter not in (None, KEY_VALUE, KEY_VALUE_MAP):
-        hint = did_you_mean(group_field.formatter, (KEY_VALUE, KEY_VALUE_MAP))
-        raise SpecError(f"{path}.formatter", f"only built-in formatters are available yet{hint}")
-    if group_field.item_selectors:
-        raise SpecError(f"{path}.itemSelectors", "item selectors are not available yet")
+def _as_native(
+    compiled: Field, group_field: GroupField, spec: FieldGroupSpec, document: Document
+) -> Field:
+    """
+    *compiled* as a field that hierarchical policies may name, if it is one.
+
+    A field of any group but the system's, which have twins in the native groups, is one if it
+    has the name and type of a field of the workload API.
+    """
+    row = native_rows().get(compiled.name)
+    if spec.native and row is not None:
+        return _with_home(compiled, group_field.home, row)
+    is_twin = document.builtin and (spec.name or document.name) in _SYSTEM_GROUPS
+    if row is None or is_twin or compiled.is_map or compiled.formatter is not None:
+        return compiled
+    return replace(compiled, native=compiled.type == row["type"])
+
+
+def extend_group(base: CompiledGroup | None, added: CompiledGroup) -> CompiledGroup:
+    """
+    *base* with the fields and item selectors of *added*.
+
+    A selector that is added to a built-in group can be used with all lists of that group, which
+    nobody can edit to say so.
+
+    Raises:
+        ExceptionGroup: of SpecError, for each that is there already; or because the group is
+            somebody else's.
+    """
+    if base is None:
+        return added
+    if base.source:
+        problem = f"a field group is called {base.name} already: {base.source}"
+        raise ExceptionGroup("the field group is wrong", [SpecError("spec.name", problem)])
+    twice = [
+        SpecError(f"spec.{part}.{name}", f"the group has this {what} already")
+        for part, what, old, new in (
+            ("fields", "field", base.fields, added.fields),
+            ("itemSelectors", "item selector", base.item_selectors, added.item_selectors),
+        )
+        for name in sorted(old.keys() & new.keys())
+    ]
+    if twice:
+        raise ExceptionGroup("the field group is wrong", twice)
+    extended = {
+        name: replace(field, item_selectors={**field.item_selectors, **added.item_selectors})
+        if field.is_list and added.item_selectors
+        else field
+        for name, field in base.fields.items()
+    }
+    return replace(
+        base,
+        fields={**extended, **added.fields},
+        item_selectors={**base.item_selectors, **added.item_selectors},
+    )
+
+
+def _compile_field(
+    name: str,
+    group_field: GroupField,
+    path: str,
+    formatters: Mapping[str, CompiledFormatter],
+    *,
+    builtin: bool,
+) -> Field:
     if group_field.type is FieldType.ITEMIZED and not builtin:
         raise SpecError(f"{path}.type", "itemized is a type of native fields only")
+    if group_field.home is not None and not builtin:
+        raise SpecError(f"{path}.home", "is for built-in groups only")
+    formatter = group_field.formatter
+    kind = formatter.lower() if formatter is not None else ""
+    is_map = kind == KEY_VALUE_MAP.lower()
+    if formatter is not None and group_field.spec_ref is not None and not is_map:
+        # Of a map, specRef says where it is.
+        raise SpecError(f"{path}.specRef", "formatter or specRef, not both")
+    if formatter is not None and kind not in (KEY_VALUE.lower(), KEY_VALUE_MAP.lower()):
+        return _formatted(
+            name, group_field, path, _find_formatter(name, formatter, path, formatters)
+        )
     ref: tuple[str, ...] = (name,)
     if group_field.spec_ref is not None:
         try:
@@ -136,10 +285,9 @@ def _compile_field(name: str, group_field: GroupField, path: str, *, builtin: bo
             raise SpecError(f"{path}.specRef", str(error)) from error
     return Field(
         name=name,
-        type=group_field.type
-        or (FieldType.STRING if group_field.formatter == KEY_VALUE_MAP else None),
+        type=group_field.type or (FieldType.STRING if is_map else None),
         ref=ref,
-        is_map=group_field.formatter == KEY_VALUE_MAP,
+        is_map=is_map,
         sensitive=group_field.sensitive or (not builtin and is_secret(ref, group_field.type)),
         having=group_field.having,
         not_below=group_field.not_below,
@@ -149,6 +297,72 @@ def _compile_field(name: str, group_field: GroupField, path: str, *, builtin: bo
         removes=tuple(group_field.removes),
         texts=tuple(group_field.texts),
         format=group_field.format,
+    )
+
+
+def _find_formatter(
+    name: str, formatter: str, path: str, formatters: Mapping[str, CompiledFormatter]
+) -> FormatterField:
+    """The field *name* of a formatter: the two go together by name."""
+    found = formatters.get(formatter.lower())
+    if found is None:
+        known = [KEY_VALUE, KEY_VALUE_MAP, *[other.name for other in formatters.values()]]
+        hint = did_you_mean(formatter, known)
+        raise MissingReferenceError(f"{path}.formatter", f"no formatter {formatter!r}{hint}")
+    if name not in found.fields:
+        hint = did_you_mean(name, found.fields)
+        raise SpecError(f"{path}.formatter", f"{found.name} has no field {name!r}{hint}")
+    return found.fields[name]
+
+
+def _formatted(name: str, group_field: GroupField, path: str, formatter: FormatterField) -> Field:
+    for key in _OF_PATHS:
+        if getattr(group_field, key):
+            raise SpecError(path, f"{to_camel(key)} does not go with a formatter of your own")
+    value_type = group_field.type
+    if formatter.array_key is not None:
+        value_type = FieldType.OBJECT
+    elif formatter.has_arguments:
+        if value_type not in (None, FieldType.OBJECT):
+            problem = f"is object: {formatter} has {len(formatter.args)} arguments"
+            raise SpecError(f"{path}.type", problem)
+        value_type = FieldType.OBJECT
+    elif value_type is None:
+        value_type = formatter.args.get(formatter.argument)
+    return Field(
+        name=name,
+        type=value_type,
+        ref=(),
+        is_map=formatter.is_map,
+        sensitive=group_field.sensitive or is_secret(formatter.names, value_type),
+        format=group_field.format,
+        formatter=formatter,
+    )
+
+
+def _with_selectors(
+    compiled: Field,
+    group_field: GroupField,
+    known: Mapping[str, ItemSelector],
+    defined: Collection[str],
+    path: str,
+) -> Field:
+    """*compiled* with the item selectors that its group's author names for it."""
+    if not group_field.item_selectors:
+        return compiled
+    if not compiled.is_list:
+        kind = "map" if compiled.is_map else compiled.type or "formatter without arrayKey"
+        raise SpecError(f"{path}.itemSelectors", f"are for lists; the field is a {kind}")
+    for index, name in enumerate(group_field.item_selectors):
+        if name not in known and name not in defined:
+            hint = did_you_mean(name, known)
+            raise SpecError(
+                f"{path}.itemSelectors[{index}]", f"the group has no item selector {name!r}{hint}"
+            )
+    # One that is wrong itself is told by itself.
+    return replace(
+        compiled,
+        item_selectors={name: known[name] for name in group_field.item_selectors if name in known},
     )
 
 
@@ -178,10 +392,19 @@ def native_groups(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, CompiledGr
                 paths.setdefault(name, []).append(path)
     return {
         name.lower(): CompiledGroup(
-            name, {path: _native_field(path, rows[path], beside) for path in beside}
+            name,
+            {
+                path: _native_field(path, _row_for(rows[path], name.partition("-")[0]), beside)
+                for path in beside
+            },
         )
         for name, beside in paths.items()
     }
+
+
+def _row_for(row: Mapping[str, Any], workload_type: str) -> Mapping[str, Any]:
+    """*row* as it is for one type."""
+    return {**row, **row.get("differs", {}).get(workload_type, {})}
 
 
 def _native_field(path: str, row: Mapping[str, Any], beside: Collection[str]) -> Field:
@@ -208,7 +431,48 @@ def _native_field(path: str, row: Mapping[str, Any], beside: Collection[str]) ->
         not_above=related.get("notAbove"),
         not_with=related.get("notWith"),
         not_without=related.get("notWithout"),
+        limits=_limits(row),
     )
+
+
+def _with_home(field: Field, spec: HomeSpec | None, row: Mapping[str, Any]) -> Field:
+    """*field* as hierarchical policies name it, by its *row* of the catalogue."""
+    sensitive = row.get("sensitive", False)
+    spec = spec or HomeSpec()
+    attributes: dict[str, Field] = {}
+    for name, details in row.get("attributes", {}).items():
+        attribute = _attribute(name, details, sensitive=sensitive)
+        at = spec.attributes.get(name, AttributeHomeSpec())
+        ref = parse_ref(at.spec_ref) if at.spec_ref else ()
+        home = Home(codec=at.codec, on_mounts=at.on_mounts)
+        ignored = name in spec.attributes and not ref
+        attributes[name] = replace(attribute, ref=ref, home=home, is_ignored=ignored)
+    return replace(
+        field,
+        native=True,
+        sensitive=sensitive,
+        item_key=row.get("key", ""),
+        attributes=attributes,
+        ruled=frozenset([name for name in row.get("ruledAttributes", ()) if attributes[name].ref]),
+        exclusive=tuple(row.get("exclusive", ())),
+        limits=_limits(row),
+        home=Home(
+            rules_as=spec.rules_as,
+            above=spec.above,
+            main_only=spec.main_only,
+            inherits=parse_ref(spec.inherits) if spec.inherits else (),
+            codec=spec.codec,
+            special=spec.special,
+            mirror=parse_ref(spec.mirror) if spec.mirror else (),
+            items=spec.items,
+            volume=spec.volume,
+            keys=spec.keys,
+        ),
+    )
+
+
+def _limits(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: row[name] for name in LIMITS if name in row}
 
 
 def _attribute(name: str, row: Mapping[str, Any], *, sensitive: bool) -> Field:
@@ -219,4 +483,5 @@ def _attribute(name: str, row: Mapping[str, Any], *, sensitive: bool) -> Field:
         ref=tuple(name.split(".")),
         native=True,
         sensitive=row.get("sensitive", sensitive),
+        limits=_limits(row),
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from webhook.errors import EvaluationError
+from webhook.mapping.answers import JqAnswers, Question, UnansweredError, answered
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
 from webhook.mapping.evaluator import JqWorker, document_for_jq
 from webhook.mapping.results import QueryFailure
 from webhook.mapping.walk import Mismatch
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import json_type
+
+_T = TypeVar("_T")
 
 # Paths that the jq worker found, by the text of the query.
 JqPlaces = Mapping[str, tuple[Path, ...]]
@@ -36,6 +39,42 @@ def locate_by_jq(worker: JqWorker, sources: tuple[str, ...], document: dict[str,
     return places
 
 
+def ask_jq(
+    worker: JqWorker, document: dict[str, Any], unanswered: UnansweredError, answers: JqAnswers
+) -> JqAnswers:
+    """
+    *answers* about *document*, with those that are missing. Waits for the worker.
+
+    Raises:
+        EvaluationError: an expression failed on this object, or the worker died over it.
+    """
+    answers = answers.with_places(locate_by_jq(worker, unanswered.queries, document))
+    if not unanswered.questions:
+        return answers
+    values: dict[Question, tuple[Any, ...]] = {}
+    results = worker.evaluate_values(unanswered.expressions, unanswered.questions)
+    for question, result in zip(unanswered.questions, results, strict=True):
+        if isinstance(result, QueryFailure):
+            asked = str(question.expression)
+            raise EvaluationError(f"expression {asked!r} failed: {result.reason}")
+        values[question] = result
+    return answers.with_values(values)
+
+
+def answer_by_jq(
+    worker: JqWorker, document: dict[str, Any], review: Callable[[JqAnswers], _T]
+) -> _T:
+    """
+    What *review* of *document* returns once jq has answered all that it asks.
+
+    Raises:
+        EvaluationError: as in `ask_jq`; or it goes on asking.
+    """
+    return answered(
+        review, lambda unanswered, answers: ask_jq(worker, document, unanswered, answers)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """
@@ -47,6 +86,8 @@ class Places:
 
     paths: tuple[Path, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
+    # They are another selector's, which has its own defaults: these are only judged.
+    are_borrowed: bool = False
 
 
 class Locator:
@@ -99,6 +140,10 @@ class Locator:
             for path in self._creatable(selector):
                 if path not in paths and is_free(self._document, path):
                     paths[path] = None
+        same_as = selector.same_as
+        if same_as is not None and not paths and self._document.get(same_as.when) is True:
+            lender = self.places(self._mapping.selectors[same_as.spec_selector])
+            return Places(lender.paths, lender.mismatches, are_borrowed=True)
         return Places(tuple(paths), tuple(mismatches))
 
     def _creatable(self, selector: CompiledSelector) -> list[Path]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from webhook.errors import EvaluationError
 from webhook.mapping.walk import (
+    AnyCase,
     Each,
     Found,
     Index,
@@ -55,11 +56,14 @@ class PlainQuery:
     """
     A selector that is a walk along names, lists and unions.
 
-    *is_single*: it finds at most one place, whatever the object is.
+    *is_single*: it finds at most one place, whatever the object is. Keys of *any_case* are found
+    in any case.
     """
 
     source: str
     is_single: bool
+    any_case: tuple[str, ...] = field(default=(), kw_only=True)
+    steps: tuple[Step, ...] = field(repr=False, compare=False)
     _visitor: Visitor = field(repr=False, compare=False)
 
     def locate(self, document: Any) -> Located:
@@ -81,9 +85,11 @@ class PlainQuery:
         return Located(tuple(found.paths), tuple(dict.fromkeys(found.mismatches)))
 
 
-def parse_plain(source: str) -> PlainQuery | None:
+def parse_plain(source: str, *, any_case: Sequence[str] = ()) -> PlainQuery | None:
     """
     *source* as a plain query, or None where it takes jq to say what it means.
+
+    Names of *any_case* are found in any case, which jq has no word for.
 
     Plain are `.`, the steps `.name`, `."key"`, `["key"]`, `.["key"]`, `[0]`, `[]`, each also with
     `?`, and `select(.)`; joined by `,` and `|`, with parentheses and white space as in jq.
@@ -97,10 +103,12 @@ def parse_plain(source: str) -> PlainQuery | None:
     except _NotPlainError:
         return None
 
+    steps = _in_any_case(steps, any_case)
     if visits_of(steps) > _MAX_VISITS or depth_of(steps) > _MAX_DEPTH:
         return None
 
-    return PlainQuery(source, all(step.is_single for step in steps), visitor_of(steps))
+    is_single = all(step.is_single for step in steps)
+    return PlainQuery(source, is_single, tuple(steps), visitor_of(steps), any_case=tuple(any_case))
 
 
 def parse_ref(source: str) -> tuple[str, ...]:
@@ -291,6 +299,34 @@ def _join_names(steps: Sequence[Step]) -> tuple[Step, ...]:
         else:
             joined.append(step)
     return tuple(joined)
+
+
+def _in_any_case(steps: Sequence[Step], names: Sequence[str]) -> tuple[Step, ...]:
+    """*steps* with those that go to one of *names* made to find it in any case."""
+    if not names:
+        return tuple(steps)
+    folded: list[Step] = []
+    for step in steps:
+        match step:
+            case Names():
+                singles = [AnyCase(n) if n in names else Names((n,)) for n in step.names]
+                folded += _join_names(singles)
+            case OptionalName(name=name) if name in names:
+                folded.append(AnyCase(name))
+            case Union():
+                folded.append(Union(tuple([_in_any_case(s, names) for s in step.alternatives])))
+            case _:
+                folded.append(step)
+    return tuple(folded)
+
+
+def has_name(steps: Sequence[Step], name: str) -> bool:
+    """Whether one of *steps* finds *name* in any case."""
+    return any(
+        (isinstance(step, AnyCase) and step.name == name)
+        or (isinstance(step, Union) and any(has_name(s, name) for s in step.alternatives))
+        for step in steps
+    )
 
 
 def _unquote(text: str) -> str:

@@ -10,14 +10,14 @@ import functools
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from webhook.errors import EvaluationError
 from webhook.mapping.jq_child import REFUSED, Answer
-from webhook.mapping.programs import HIDDEN, MAX_PLACES
+from webhook.mapping.programs import HIDDEN, MAX_PLACES, MAX_VALUES
 from webhook.model.pointer import Path, lookup
 
 
@@ -27,15 +27,31 @@ class QueryFailure:
     One expression failed on this object.
 
     *reason* continues a sentence about the expression ("selected more than 1000 places"). It
-    shows no value of the object.
+    shows no value of the object. *is_flood*: it yielded more than it may, whatever the object is.
     """
 
     reason: str
+    is_flood: bool = field(default=False, compare=False)
 
 
 QueryResult = list[Path] | QueryFailure
 
+# The values that an expression yielded for one question.
+ValueResult = tuple[Any, ...] | QueryFailure
+
 TOO_MANY_PLACES = f"selected more than {MAX_PLACES} places"
+
+
+@dataclass(frozen=True, slots=True)
+class Inexact:
+    """
+    A number of 2^53 or more: jq computes with floats, so that it may stand for its neighbours.
+
+    *value* is what jq made of it.
+    """
+
+    value: int | float
+
 
 _TYPE = "(null|boolean|number|string|array|object)"
 
@@ -142,6 +158,49 @@ def _from_the_beginning(tokens: list[str | int], node: Any) -> Path | None:
         path.append(token)
         node = lookup(node, (token,))
     return tuple(path)
+
+
+def read_values(payload: bytes, questions: Sequence[Any]) -> list[ValueResult] | None:
+    """What a program for values answered to each of *questions*, or None, as above."""
+    try:
+        entries = orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return None
+
+    if not isinstance(entries, list) or len(entries) != len(questions):
+        return None
+    return [
+        _read_values(entry, str(question.expression))
+        for entry, question in zip(entries, questions, strict=True)
+    ]
+
+
+def _read_values(entry: object, source: str) -> ValueResult:
+    if isinstance(entry, dict):
+        return QueryFailure(shown_error(entry.get("error"), source))
+    if not isinstance(entry, list):
+        return QueryFailure("has a result that is no list of values")
+    if len(entry) > MAX_VALUES:
+        return QueryFailure(f"gave more than {MAX_VALUES} values", is_flood=True)
+    try:
+        return tuple([_marked(value) for value in entry])
+    except RecursionError:
+        return QueryFailure("has a result that nests too deeply")
+
+
+def _marked(value: Any) -> Any:
+    """*value* with the numbers marked that jq may have rounded."""
+    match value:
+        case bool():
+            return value
+        case int() | float() if abs(value) >= 2**53:
+            return Inexact(value)
+        case list():
+            return [_marked(part) for part in value]
+        case dict():
+            return {key: _marked(part) for key, part in value.items()}
+        case _:
+            return value
 
 
 _COMPILE_ERROR = re.compile(

@@ -7,18 +7,19 @@ reaches a limit here is not sound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
-_CONTAINER = {
+_CONTAINER: Mapping[str, Any] = {
     "name": "main",
     "image": "registry.example/train:1",
     "resources": {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": 1}},
     "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
     "ports": [{"containerPort": 8080}],
 }
-_TEMPLATE = {
+_TEMPLATE: Mapping[str, Any] = {
     "metadata": {"labels": {"app": "sample"}, "annotations": {}},
     "spec": {
         "containers": [_CONTAINER, {"name": "side", "image": "registry.example/side:1"}],
@@ -50,3 +51,14 @@ SAMPLES: Sequence[bytes] = [
         },
     )
 ]
+
+# Elements and items, for expressions that yield values.
+VALUE_SAMPLES: Sequence[Any] = (
+    None,
+    {},
+    {"name": "sample", "key": "sample", "value": "sample"},
+    "sample",
+    _CONTAINER,
+    _TEMPLATE["spec"],
+    {"metadata": _METADATA, "spec": {"template": _TEMPLATE}},
+)

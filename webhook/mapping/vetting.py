@@ -81,6 +81,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_NAME = re.compile(r'"([^"\\]*)"|(?<![$\w])([A-Za-z_]\w*)')
+
 # Inside quotes: an interpolation, which holds code; the end; or text, with escapes.
 _TEXT = re.compile(r'(?P<code>\\\()|(?P<end>")|(?P<text>(?:[^"\\]|\\[^(])+)', re.DOTALL)
 
@@ -89,13 +91,24 @@ _CLOSES = {"(": ")", "\\(": ")", "[": "]", "{": "}"}
 # Between the word `recurse` and its arguments.
 _CALL = re.compile(r"(?:[ \t\r\n]|#[^\n]*\n)*\(")
 
+_ARGUMENTS = "$ARGS"
+# Behind `$ARGS`: the part that holds the named arguments, and the name of one.
+_NAMED = re.compile(
+    rf"""\s*\.named\b
+    (?:\s*(?:\.(?P<plain>{_WORD}) | \.?\s*\[\s*"(?P<key>[^"\\]*)"\s*\] | \."(?P<text>[^"\\]*)"))?
+    """,
+    re.VERBOSE,
+)
 
-def vet(source: str, *, path: str) -> None:
+
+def vet(source: str, *, path: str, takes_arguments: bool = False) -> tuple[str, ...]:
     """
     Refuse an expression that reads more than the object or that nothing bounds.
 
     Words are found where they mean a function of jq: `.spec.env`, `{env: 1}` and `"env"` pass,
     `env.PATH` does not. Whether the expression compiles is for `JqWorker.check`.
+
+    Returns the names of the arguments that it uses (`$ARGS.named.x`), if it *takes_arguments*.
 
     Raises:
         SpecError: names the word and the reason.
@@ -104,6 +117,7 @@ def vet(source: str, *, path: str) -> None:
     if problem:
         raise SpecError(path, problem)
 
+    used: dict[str, None] = {}
     for word, position in _calls(source, path):
         reason = _REFUSED.get(word)
         if word == "recurse" and _CALL.match(source, position):
@@ -112,8 +126,35 @@ def vet(source: str, *, path: str) -> None:
             reason = _FILES
         elif word.startswith("_"):
             reason = "it is internal to jq"
+        elif word == _ARGUMENTS and not takes_arguments:
+            reason = "a selector of places has no arguments"
+        elif word == _ARGUMENTS and (named := _NAMED.match(source, position)):
+            name = named["plain"] or named["key"] or named["text"]
+            if name is not None:
+                used[name] = None
         if reason:
             raise SpecError(path, f"a query may not use {word}: {reason}")
+    return tuple(used)
+
+
+def spell_arguments(source: str, *, path: str) -> str:
+    """
+    *source* with `$ARGS.named` for `$args.named`: the source text of the API spells it so, jq
+    does not.
+
+    Raises:
+        SpecError: a text or parenthesis has no end.
+    """
+    spelled = source
+    for word, position in reversed(_calls(source, path)):
+        if word == "$args" and _NAMED.match(source, position):
+            spelled = f"{spelled[: position - len(word)]}{_ARGUMENTS}{spelled[position:]}"
+    return spelled
+
+
+def literal_names(source: str) -> frozenset[str]:
+    """The names that an expression spells out: keys that it may read, and all else in quotes."""
+    return frozenset([quoted or word for quoted, word in _NAME.findall(source) if quoted or word])
 
 
 def _text_problem(source: str) -> str | None:

@@ -112,6 +112,32 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
+class AnyCase:
+    """A key in any case, where an operator takes it so; every one that is there."""
+
+    name: str
+    is_single: ClassVar[bool] = False
+    visits: ClassVar[int] = 1
+    depth: ClassVar[int] = 1
+
+    def visitor(self, then: Visitor) -> Visitor:
+        name = self.name
+        # Go's EqualFold takes the Kelvin sign for a k as well, and so does this.
+        folded = name.casefold()
+
+        def visit(path: Path, value: Any, found: Found) -> None:
+            if value is not None and not isinstance(value, dict):
+                found.mismatches.append(Mismatch(path, "object", json_type(value)))
+                return
+            keys = [key for key in value or () if key.casefold() == folded]
+            found.count(len(value or ()))
+            for key in keys or [name]:
+                then((*path, key), (value or {}).get(key), found)
+
+        return visit
+
+
+@dataclass(frozen=True, slots=True)
 class OptionalName:
     """`.a?`: what is no object is passed over; a name needs `?` for nothing else."""
 

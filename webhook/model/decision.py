@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,6 +13,15 @@ from webhook.model.scopes import Scope
 # Stands where a value must not be printed: environment variables, arguments, commands,
 # annotations, secrets.
 NOT_SHOWN = "(not shown)"
+
+
+# A user name and password, or a token, in a URL.
+_USERINFO = re.compile(r"(?<=://)[^/?#\s@]*(?:@[^/?#\s@]*)*@")
+
+
+def without_credentials(text: str) -> str:
+    """*text* with `(not shown)` for what stands before the host of a URL."""
+    return _USERINFO.sub(f"{NOT_SHOWN}@", text) if "@" in text else text
 
 
 class Rule(StrEnum):
@@ -116,6 +126,20 @@ class NotApplied:
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """
+    What one policy that is only tried (`mode: Warn` or `Audit`) would have done to this object.
+
+    Its changes and violations are those that it would add by itself, were it in force.
+    """
+
+    mode: str
+    source: Source
+    changes: tuple[Change, ...] = ()
+    violations: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """
     The answer to one review.
@@ -132,6 +156,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
     patch: list[dict[str, Any]] = field(default_factory=list)
     consulted: tuple[Source, ...] = ()
+    previews: tuple[Preview, ...] = ()
     reason: str = ""
     # What answer and record both need of it, made by the first of them.
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
@@ -25,10 +26,10 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from webhook.errors import SpecError
-from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, GroupVersionKind
+from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, GroupVersionKind, type_hint
 from webhook.model.names import did_you_mean
 from webhook.model.scopes import Scope
-from webhook.model.values import FieldType
+from webhook.model.values import FieldType, json_type
 
 
 class Spec(BaseModel):
@@ -55,12 +56,23 @@ def _read_kind(value: Any) -> Any:
         for name, kind in NATIVE_KINDS.items():
             if name.lower() == value.lower():
                 return kind
-        hint = did_you_mean(value, NATIVE_KINDS)
-        other = "; other kinds are written {group, version, kind}"
-        raise ValueError(f"{value!r} is no native workload type{hint}{other}")
+        raise ValueError(f"{value!r} is no native workload type{_kind_hint(value)}")
     if isinstance(value, GroupVersionKind):
         return value
     raise ValueError("must be a native workload type or {group, version, kind}")
+
+
+def _kind_hint(text: str) -> str:
+    """How the kind that *text* names is written in a policy."""
+    if "/" in text:
+        try:
+            kind = GroupVersionKind.parse(text)
+        except ValueError:
+            return "; other kinds are written {group, version, kind}"
+        group = f"group: {kind.group}, " if kind.group else ""
+        return f"; write {{{group}version: {kind.version}, kind: {kind.kind}}}"
+    hint = type_hint(text, NATIVE_KINDS.values())
+    return f"{hint}; other kinds are written {{group, version, kind}}"
 
 
 def _read_kinds(value: Any) -> Any:
@@ -90,7 +102,8 @@ class ScopedSpec(Spec):
     project: str = ""
     department: str = ""
     cluster: str = ""
-    # Warn and Audit are named in the language; the compiler refuses them until they are built.
+    # With Warn and Audit the policy changes and refuses nothing: what it would do is recorded, and
+    # with Warn the submitter is told.
     mode: Literal["Enforce", "Warn", "Audit"] = "Enforce"
     description: str = ""
 
@@ -145,6 +158,74 @@ class GvkPolicySpec(ScopedSpec):
     rules: list[GvkRule] = Field(default_factory=list)
 
 
+# What the workload types API asks of such a name; `metadata.name` is a DNS name besides.
+_NAME = re.compile(r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*")
+
+# Types that an argument of an expression may have.
+ArgumentType = Literal["string", "integer", "boolean", "number", "quantity", "ipaddress", "object"]
+
+
+def _read_name(value: Any) -> Any:
+    problem = name_problem(value) if isinstance(value, str) else ""
+    if problem:
+        raise ValueError(problem)
+    return value
+
+
+def name_problem(name: str) -> str:
+    """Why *name* can't be that of a formatter or field group; ``""`` if it can."""
+    if not name or _NAME.fullmatch(name):
+        return ""
+    return f"{name!r} is no name: letters and digits, with hyphens between them"
+
+
+Name = Annotated[str, BeforeValidator(_read_name)]
+
+
+class ArrayKey(Spec):
+    arg_name: str
+
+
+class FormatterFieldSpec(Spec):
+    """How one field is read and written: jq expressions and their arguments."""
+
+    get_expr: str | None = None
+    set_expr: str | None = None
+    args_info: dict[str, ArgumentType] = Field(default_factory=dict)
+    args_enum: dict[str, list[str]] = Field(default_factory=dict)
+    array_key: ArrayKey | None = None
+
+
+class FormatterSpec(Spec):
+    name: Name = ""
+    description: str = ""
+    fields: dict[str, FormatterFieldSpec] = Field(default_factory=dict)
+
+
+class AttributeHomeSpec(Spec):
+    """Where an attribute of an item stands in the item; nowhere if nothing is said."""
+
+    spec_ref: str = ""
+    codec: str = ""
+    on_mounts: bool = False
+
+
+class HomeSpec(Spec):
+    """How a native field stands in a pod template; see `mapping.homes.Home`."""
+
+    rules_as: FieldType | None = Field(default=None, strict=False)
+    above: int = 0
+    main_only: bool = False
+    inherits: str = ""
+    codec: str = ""
+    special: Literal["", "gpuDevices", "gpuRequestType", "gpuShare"] = ""
+    mirror: str = ""
+    items: Literal["", "map", "volumes"] = ""
+    volume: str = ""
+    keys: Literal["", "extendedResources"] = ""
+    attributes: dict[str, AttributeHomeSpec] = Field(default_factory=dict)
+
+
 class GroupField(Spec):
     """One field of a group. The keys after *item_selectors* are ours; see the catalogue."""
 
@@ -162,16 +243,17 @@ class GroupField(Spec):
     texts: list[str] = Field(default_factory=list)
     not_without: str | None = None
     format: Literal["label", "annotation"] | None = None
+    home: HomeSpec | None = None
 
 
 class ItemSelectorSpec(Spec):
     description: str = ""
-    query: str | None = None
-    args_info: dict[str, str] = Field(default_factory=dict)
+    query: str
+    args_info: dict[str, ArgumentType] = Field(default_factory=dict)
 
 
 class FieldGroupSpec(Spec):
-    name: str = ""
+    name: Name = ""
     description: str = ""
     # Its fields are named by hierarchical policies, and by nobody else. Built-in groups only.
     native: bool = False
@@ -184,9 +266,18 @@ class Dependency(Spec):
     path: str | None = None
 
 
+class SameAs(Spec):
+    """The places of *spec_selector* count where *when*, a key of the object, is true."""
+
+    spec_selector: str
+    when: str
+
+
 class SpecSelectorSpec(Spec):
     description: str = ""
     query: str
+    # Names of the query that are found in any case: some operators take `worker` for `Worker`.
+    ignore_case: list[str] = Field(default_factory=list)
     field_groups: list[str]
     dependency: Dependency | None = None
     # Values that the API server fills in before it asks us, or leaves out of what it sends, by
@@ -194,8 +285,10 @@ class SpecSelectorSpec(Spec):
     server_defaults: dict[str, list[Any]] = Field(default_factory=dict)
     # Fields that the API server copies from another field of the place, and which.
     server_copies: dict[str, str] = Field(default_factory=dict)
-    # Items of lists that Kubernetes adds before it asks us, by field: globs for their keys.
-    server_items: dict[str, list[dict[str, str]]] = Field(default_factory=dict)
+    # Another selector whose places stand for the missing ones of this, where the object says so.
+    same_as: SameAs | None = None
+    # Items of lists that Kubernetes adds before it asks us, by field: what they look like.
+    server_items: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
 
 
 class ScaleSpec(Spec):
@@ -253,12 +346,11 @@ class DataSourceSpec(Spec):
 _SPECS: dict[str, type[Spec]] = {
     "WorkloadPolicy": WorkloadPolicySpec,
     "GVKPolicy": GvkPolicySpec,
+    "Formatter": FormatterSpec,
     "FieldGroup": FieldGroupSpec,
     "SpecMapping": SpecMappingSpec,
     "DataSource": DataSourceSpec,
 }
-# Known kinds whose meaning comes with a later version; said so, not ignored.
-_LATER_KINDS = ("Formatter",)
 # In the order in which `gatewright crds` prints them.
 POLICY_KINDS = (
     *("WorkloadPolicy", "GVKPolicy", "Formatter", "FieldGroup", "SpecMapping", "DataSource"),
@@ -310,8 +402,6 @@ def parse_document(value: dict[str, Any], source: str, *, builtin: bool = False)
     problems: list[SpecError] = []
     gvk = GroupVersionKind.of(value)
     spec_type = _SPECS.get(gvk.kind)
-    if gvk.kind in _LATER_KINDS:
-        raise _group([SpecError("kind", f"{gvk.kind} documents are not available yet")])
     if spec_type is None:
         hint = did_you_mean(gvk.kind, POLICY_KINDS)
         raise _group([SpecError("kind", f"{gvk.kind!r} is no kind of {POLICY_GROUP}{hint}")])
@@ -385,6 +475,19 @@ def _aliases(spec_type: type[BaseModel]) -> list[str]:
     return [info.alias or name for name, info in spec_type.model_fields.items()]
 
 
+# What pydantic calls a value of the wrong type, and what we say was expected.
+_EXPECTED = {
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "an object",
+    "list_type": "a list",
+    "model_attributes_type": "an object",
+    "model_type": "an object",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+
+
 def _spec_problems(error: ValidationError, spec_type: type[Spec], path: str) -> Iterable[SpecError]:
     for item in error.errors(include_url=False):
         where = path + "".join(
@@ -400,6 +503,11 @@ def _spec_problems(error: ValidationError, spec_type: type[Spec], path: str) -> 
             message = "must not be empty"
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
+        elif item["type"] in _EXPECTED:
+            message = f"must be {_EXPECTED[item['type']]}, got {json_type(item['input'])}"
+        elif item["type"] in ("literal_error", "enum"):
+            given = item["input"] if isinstance(item["input"], str) else json_type(item["input"])
+            message = f"must be {item['ctx']['expected'].replace(chr(39), '')}, got {given}"
         else:
             message = message[:1].lower() + message[1:]
         yield SpecError(where, message)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
+
+from webhook.model.names import did_you_mean, nearest
 
 POLICY_GROUP = "policy.gatewright.io"
 WORKLOAD_GROUP = "workload.gatewright.io"
@@ -57,3 +60,36 @@ NATIVE_KINDS = {
     "nimService": GroupVersionKind(WORKLOAD_GROUP, VERSION, "NIMService"),
 }
 NATIVE_TYPE_OF = {kind: name for name, kind in NATIVE_KINDS.items()}
+
+
+def kinds_named(text: str, known: Iterable[GroupVersionKind]) -> list[str]:
+    """How the *known* kinds of the name *text*, in any case, are written: `batch/v1/Job`."""
+    return sorted(
+        [NATIVE_TYPE_OF.get(kind, str(kind)) for kind in known if kind.kind.lower() == text.lower()]
+    )
+
+
+def unmapped_hint(kind: GroupVersionKind, mapped: Iterable[GroupVersionKind]) -> str:
+    """
+    The end of a message that *kind* has no mapping: which of the *mapped* kinds may be meant.
+
+    Names of other groups that merely look like it are not proposed: there are dozens of kinds.
+    """
+    known = list(mapped)
+    named = kinds_named(kind.kind, known)
+    if named:
+        return f"; there is one for {', '.join(named)}"
+    siblings = {other.kind: other for other in known if other.group == kind.group}
+    near = nearest(kind.kind, siblings)
+    if near is not None:
+        return f'; did you mean "{NATIVE_TYPE_OF.get(siblings[near], str(siblings[near]))}"?'
+    return "; a SpecMapping of yours can say where its parts are"
+
+
+def type_hint(text: str, known: Iterable[GroupVersionKind]) -> str:
+    """The end of a message that *text* names no workload type: a native one, or a *known* kind."""
+    named = kinds_named(text, known)
+    if named:
+        quoted = [f'"{name}"' for name in named]
+        return f"; did you mean {' or '.join(quoted)}?"
+    return did_you_mean(text, NATIVE_KINDS)

@@ -97,14 +97,24 @@ def parse_integer(value: object) -> int:
     raise QuantityError(f"{_show(value)} is not a whole number")
 
 
-def format_quantity(amount: Amount | int) -> str:
+def format_quantity(amount: Amount | int, *, like: object = 0) -> str:
     """
-    The canonical text of *amount* with a decimal suffix: `500m`, `1500`, `1M`.
+    The canonical text of *amount*, in the family that the quantity *like* is written in.
 
-    Finer than nano is rounded away from zero. From 1e21 on there is no suffix, and the
-    exponent is written (`1e21`).
+    With a decimal suffix (`500m`, `1500`, `1M`) finer than nano is rounded away from zero. From
+    1e21 on there is no suffix, and the exponent is written (`1e21`). With a binary suffix (`1Gi`)
+    it is rounded up to whole: nobody means a part of a byte.
+
+    Raises:
+        QuantityError: *like* is no quantity.
     """
-    return _format_decimal(Fraction(amount), _Family.DECIMAL)
+    family = _read(like)[1]
+    if family is _Family.BINARY:
+        whole = _divide_up(amount.numerator, amount.denominator)
+        if abs(whole) >= 1024:
+            return _format_binary(whole)
+        return _format_decimal(Fraction(whole), _Family.DECIMAL)
+    return _format_decimal(Fraction(amount), family)
 
 
 def canonical(value: object) -> str:

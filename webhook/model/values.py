@@ -174,15 +174,15 @@ _READERS: dict[FieldType, Callable[[Any], Any]] = {
 }
 
 
-def as_value(amount: Fraction, value_type: FieldType) -> Any:
+def as_value(amount: Fraction, value_type: FieldType, *, like: object = 0) -> Any:
     """
-    *amount* as it is written in a field: whole numbers rounded up, quantities as text. None
-    where no number of an object can hold it (64 bits).
+    *amount* as it is written in a field: whole numbers rounded up, quantities as text in the
+    manner of *like*. None where no number of an object can hold it (64 bits).
 
     Up, because who derives a request from a limit wants at least that share.
     """
     if value_type is FieldType.QUANTITY:
-        return format_quantity(amount)
+        return format_quantity(amount, like=like)
     if not -(2**63) <= amount < 2**63:
         return None
     if value_type is FieldType.INTEGER or amount.denominator == 1:

@@ -12,18 +12,30 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from webhook.catalog import native_spellings
+from webhook.catalog import native_spellings, native_value_spellings
 from webhook.errors import MissingReferenceError, QuantityError, SpecError
+from webhook.mapping.codecs import CODECS
 from webhook.mapping.compiled import CompiledMapping
 from webhook.mapping.fields import Field, is_secret
 from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document, GvkPolicySpec, GvkRule, WorkloadPolicySpec
-from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
+from webhook.model.kinds import GroupVersionKind, unmapped_hint
 from webhook.model.labels import is_label_key, is_label_value
 from webhook.model.names import did_you_mean
 from webhook.model.quantity import parse_quantity
 from webhook.model.values import FieldType, json_type
+from webhook.policy.arguments import (
+    check_key,
+    check_plain,
+    contradicting_items,
+    item_type,
+    judged_argument,
+    missing_expression,
+    read_arguments,
+    read_choice,
+)
 from webhook.policy.assets import Asset
+from webhook.policy.conditions import Finding
 from webhook.policy.enforcement import (
     IMPOSED,
     MUTATING,
@@ -31,6 +43,7 @@ from webhook.policy.enforcement import (
     Derivation,
     Enforcement,
     Entry,
+    ItemChoice,
     Slot,
 )
 from webhook.policy.item_rules import ItemEntry, ItemRules
@@ -40,11 +53,16 @@ from webhook.policy.rule_values import (
     LISTS,
     flat_rules_of,
     guess_type,
+    in_any_case,
     native_rules_of,
     no_such_rule,
     read_rule,
     rule_named,
 )
+from webhook.policy.shape import limits_of
+
+# Rules whose value is compared with what stands at a home, rounded as that is.
+_ROUNDED = frozenset({Rule.DEFAULT, Rule.MIN, Rule.MAX})
 
 _BODY_WORDS = frozenset({"key", "value", "values"})
 
@@ -63,16 +81,13 @@ def compile_policy(
     """
     spec: WorkloadPolicySpec | GvkPolicySpec = document.spec
     problems: list[SpecError] = []
-    if spec.mode != "Enforce":
-        problems.append(SpecError("spec.mode", f"{spec.mode} is not available yet; use Enforce"))
     kinds = spec.workload_type if isinstance(spec, WorkloadPolicySpec) else (spec.workload_type,)
     policies: list[CompiledPolicy] = []
     missing: list[MissingReferenceError] = []
     for kind in kinds:
         mapping = mappings.get(kind)
         if mapping is None:
-            known = [NATIVE_TYPE_OF.get(other, str(other)) for other in mappings]
-            hint = did_you_mean(NATIVE_TYPE_OF.get(kind, str(kind)), known)
+            hint = unmapped_hint(kind, mappings)
             missing.append(
                 MissingReferenceError("spec.workloadType", f"no mapping for {kind}{hint}")
             )
@@ -90,6 +105,7 @@ def compile_policy(
                 unit=spec.unit,
                 entries=entries,
                 warnings=tuple(compiler.warnings),
+                mapping=mapping,
             )
         )
     if problems or not policies:
@@ -130,30 +146,48 @@ class _Compiler:
     def _problem(self, path: str, problem: str) -> None:
         self._problems.append(SpecError(path, problem + self._for_kind))
 
+    def _warn(self, path: str, warning: str) -> None:
+        self.warnings.append(f"{path}: {warning}")
+
     # -- GVKPolicy --------------------------------------------------------------------------
 
     def flat(self, spec: GvkPolicySpec) -> Iterator[Entry]:
         seen: dict[tuple[Slot, Rule], str] = {}
+        # Which rule is about each slot, the identity of its enforcements; pairs that were told.
+        blocks: dict[Slot, str] = {}
+        told: set[tuple[str, str]] = set()
+        given: list[Entry] = []
         for index, rule in enumerate(spec.rules):
             path = f"spec.rules[{index}]"
             field = self._flat_field(rule, path)
             if field is None:
                 continue
+            try:
+                choice = read_choice(rule, field)
+            except SpecError as error:
+                self._problem(f"{path}.{error.path}", error.problem)
+                continue
             for number, single in enumerate(rule.enforcements):
                 where = f"{path}.enforcements[{number}]"
-                entry = self._flat_entry(rule, field, single, where)
+                entry = self._flat_entry(rule, field, choice, single, where)
                 if entry is None:
+                    continue
+                first = blocks.setdefault(entry.slot, path)
+                if first != path and (first, path) not in told:
+                    told.add((first, path))
+                    self._problem(path, f"{first} is about {entry.slot} as well; join the two")
+                if first != path:
                     continue
                 twice = seen.setdefault((entry.slot, entry.enforcement.rule), where)
                 if twice != where:
                     self._problem(where, f"the same enforcement stands at {twice}")
                 else:
+                    given.append(entry)
                     yield entry
+        for found in contradicting_items(given):
+            self._problem(found.path, found.problem)
 
     def _flat_field(self, rule: GvkRule, path: str) -> Field | None:
-        if rule.item_selector is not None or rule.selector_params is not None:
-            self._problem(f"{path}.itemSelector", "item selectors are not available yet")
-            return None
         selector = self._mapping.selectors.get(rule.spec_selector)
         if selector is None:
             hint = did_you_mean(rule.spec_selector, self._mapping.selectors)
@@ -176,7 +210,12 @@ class _Compiler:
         return field
 
     def _flat_entry(
-        self, rule: GvkRule, field: Field, single: dict[str, Any], path: str
+        self,
+        rule: GvkRule,
+        field: Field,
+        choice: ItemChoice | None,
+        single: dict[str, Any],
+        path: str,
     ) -> Entry | None:
         if len(single) != 1:
             self._problem(path, f"must have one key, the enforcement, not {len(single)}")
@@ -184,13 +223,25 @@ class _Compiler:
         ((word, body),) = single.items()
         name = rule_named(word)
         if field.type is FieldType.ITEMIZED:
-            self._problem(path, f"itemized field {field.name!r} is not available yet")
+            self._problem(path, f"{field.name} is itemized: a WorkloadPolicy rules its items")
             return None
-        allowed = flat_rules_of(field)
+        whole = field
+        if choice is not None:
+            # The rules are those of one item.
+            field = replace(field, type=item_type(field))
+        judged = None if field.formatter is None else judged_argument(field.formatter)
+        allowed = flat_rules_of(field if judged is None else replace(field, type=judged))
         if name is None or name not in allowed:
             self._problem(f"{path}.{word}", no_such_rule(word, allowed, field))
             return None
         where = f"{path}.{name}"
+        if field.formatter is not None:
+            missing = missing_expression(field.formatter, name)
+            if missing:
+                self._problem(path, missing)
+                return None
+            if field.formatter.has_arguments:
+                return self._argument_entry(rule, field, choice, name, body, path)
         key: str | None = None
         if isinstance(body, dict) and {word.lower() for word in body} <= _BODY_WORDS:
             body = {word.lower(): value for word, value in body.items()}
@@ -200,7 +251,7 @@ class _Compiler:
                 return None
             key, body = read
             if is_secret([key], field.type) and not field.sensitive:
-                field = replace(field, sensitive=True)
+                field = whole = replace(field, sensitive=True)
             if name not in FLAGS:
                 where = f"{where}.{'values' if name in LISTS else 'value'}"
         elif name in LISTS:
@@ -211,25 +262,80 @@ class _Compiler:
         elif isinstance(body, dict) and "key" in body and field.type is not FieldType.OBJECT:
             self._problem(f"{where}.key", f"{field.name} is no map; it takes a value without key")
             return None
-        slot = Slot(rule.spec_selector, field.name, key)
+        slot = Slot(rule.spec_selector, field.name, key, items=choice)
         selector = self._mapping.selectors[rule.spec_selector]
-        if name in (Rule.DEFAULT, Rule.REQUIRED) and field.name in selector.server_defaults:
+        is_filled = choice is None and field.name in selector.server_defaults
+        if name in (Rule.DEFAULT, Rule.REQUIRED) and is_filled:
             self.warnings.append(
                 f"{path}: {name} never acts on {field.name}: the API server fills it in before"
                 " it asks; use set"
             )
         enforcement = self._enforcement(name, body, field, where)
-        if enforcement is None or not self._is_well_formed(field, key, enforcement, where):
+        if enforcement is None or not self._is_well_formed(field, slot, enforcement, where):
             return None
+        return Entry(slot, whole, enforcement, path, allow_override=rule.allow_override)
+
+    def _argument_entry(
+        self,
+        rule: GvkRule,
+        field: Field,
+        choice: ItemChoice | None,
+        name: Rule,
+        body: Any,
+        path: str,
+    ) -> Entry | None:
+        """An enforcement on a field whose value is an object of arguments, or a list of them."""
+        formatter = field.formatter
+        assert formatter is not None, "who calls it has looked"
+        where, key = f"{path}.{name}", None
+        enforcement: Enforcement | None
+        if name in (Rule.SET, Rule.DEFAULT):
+            if isinstance(body, dict) and {word.lower() for word in body} == {"value"}:
+                (content,) = body.values()
+                if isinstance(content, dict) or "value" not in formatter.args:
+                    body, where = content, f"{where}.value"
+            try:
+                # What a selected item lacks of its own key it has already.
+                needs_key = choice is None or name is Rule.DEFAULT
+                value = read_arguments(formatter, body, needs_key=needs_key)
+            except SpecError as error:
+                self._problem(f"{where}{error.path}", error.problem)
+                return None
+            enforcement = Enforcement(name, value, value, FieldType.OBJECT, self._source)
+            if formatter.array_key in value:
+                key = str(value[formatter.array_key])
+        elif name in FLAGS:
+            if isinstance(body, dict) and set(body) == {"key"} and formatter.array_key:
+                key, body = str(body["key"]), True
+            enforcement = self._enforcement(name, body, field, where)
+        else:
+            content_word = "values" if name in LISTS else "value"
+            if isinstance(body, dict) and set(body) == {content_word}:
+                body, where = body[content_word], f"{where}.{content_word}"
+            judged = replace(field, type=judged_argument(formatter))
+            enforcement = self._enforcement(name, body, judged, where)
+        if enforcement is None:
+            return None
+        slot = Slot(rule.spec_selector, field.name, key, items=choice)
         return Entry(slot, field, enforcement, path, allow_override=rule.allow_override)
 
     def _is_well_formed(
-        self, field: Field, key: str | None, enforcement: Enforcement, path: str
+        self, field: Field, slot: Slot, enforcement: Enforcement, path: str
     ) -> bool:
-        """Whether the API server would accept what is written."""
+        """Whether the API server, or the formatter, would accept what is written."""
         if enforcement.rule not in MUTATING:
             return True
-        for index, item in enumerate(enforcement.value if field.texts else ()):
+        key = slot.key
+        if field.formatter is not None:
+            try:
+                check_plain(field.formatter, enforcement.value)
+                if key is not None:
+                    check_key(field.formatter, key)
+            except SpecError as error:
+                self._problem(path, error.problem)
+                return False
+        items = [enforcement.value] if slot.items is not None else enforcement.value
+        for index, item in enumerate(items if field.texts else ()):
             for name in field.texts:
                 value = item.get(name) if isinstance(item, dict) else None
                 if value is not None and not isinstance(value, str):
@@ -289,7 +395,7 @@ class _Compiler:
                 for item in self._items_of(field).rules(value, path, self._rules_of):
                     yield from self._entries(homes, item.enforcement, item.path, item)
                 continue
-            beside = homes[0].selector.fields
+            beside = homes[0].beside
             for enforcement in self._rules_of(field, value, path, beside):
                 yield from self._entries(homes, enforcement, f"{path}.{enforcement.rule}")
 
@@ -334,12 +440,12 @@ class _Compiler:
         )
 
     def _items_of(self, field: Field) -> ItemRules:
-        return ItemRules(field, self._source, self._problem, self._enforcement)
+        return ItemRules(field, self._source, self._problem, self._warn, self._enforcement)
 
     def _rules_of(
-        self, field: Field, value: Any, path: str, beside: Mapping[str, Field] | None = None
+        self, field: Field, value: Any, path: str, beside: Mapping[str, Field]
     ) -> Iterator[Enforcement]:
-        """The rules of one field *beside* others, or of one attribute of the items of a field."""
+        """The rules of one field *beside* others, or of one attribute of an item."""
         if value is None:
             return
         if not isinstance(value, dict):
@@ -352,16 +458,18 @@ class _Compiler:
             if name is not None and given.setdefault(name, word) != word:
                 self._problem(f"{path}.{word}", f"the same rule stands at {given[name]}")
                 continue
-            if name is Rule.DEFAULT_FROM and beside is None:
-                self._problem(f"{path}.{word}", "defaultFrom of an attribute is not available yet")
-                continue
             if name is None or name not in allowed:
                 self._problem(f"{path}.{word}", no_such_rule(word, allowed, field))
                 continue
+            if word != name:
+                self._warn(f"{path}.{word}", f"{word} is read as {name}")
             if name is Rule.DEFAULT_FROM:
-                enforcement = self._default_from(field, body, beside or {}, f"{path}.{name}")
+                enforcement = self._default_from(field, body, beside, f"{path}.{name}")
             else:
                 enforcement = self._enforcement(name, body, field, f"{path}.{name}")
+                if enforcement is None and name is Rule.CAN_EDIT and body is True:
+                    # It asks for nothing, but takes the place of what is shipped.
+                    enforcement = Enforcement(name, body, None, FieldType.BOOLEAN, self._source)
             if enforcement is not None:
                 yield enforcement
 
@@ -369,6 +477,8 @@ class _Compiler:
         self, field: Field, body: Any, beside: Mapping[str, Field], path: str
     ) -> Enforcement | None:
         """`{field, factor}`: the field with or without its section, which is that of *field*."""
+        if isinstance(body, dict):
+            body = in_any_case(body, ("field", "factor"))
         if not isinstance(body, dict) or not isinstance(body.get("field"), str):
             self._problem(path, "must be {field: F, factor: N}; factor is 1 if left out")
             return None
@@ -384,10 +494,14 @@ class _Compiler:
             and other.type is not None
             and other.type.is_numeric
         }
-        named = native_spellings().get(body["field"].lower(), body["field"])
-        wanted = (named.lower(), f"{section}.{named}".lower())
+        written = body["field"].lower()
+        wanted = {written, f"{section}.{written}".lower()}
+        wanted |= {native_spellings().get(name, name).lower() for name in wanted}
         found = [other for name, other in known.items() if name.lower() in wanted]
-        if not found or found[0] is field or found[0].type is None or field.type is None:
+        if found and found[0] is field:
+            self._problem(f"{path}.field", "is the field itself; name another one of its section")
+            return None
+        if not found or found[0].type is None or field.type is None:
             others = [name for name in known if name != field.name]
             hint = did_you_mean(body["field"], others)
             self._problem(f"{path}.field", f"no numeric field {body['field']!r} beside it{hint}")
@@ -400,6 +514,8 @@ class _Compiler:
             self._problem(f"{path}.factor", "must be a number above 0")
             return None
         source = found[0]
+        if body["field"] not in (source.name, source.name.rpartition(".")[2]):
+            self._warn(f"{path}.field", f"{body['field']} is read as {source.name}")
         derivation = Derivation(source.name, source.ref, source.type or FieldType.NUMBER, factor)
         value = f"{body.get('factor', 1)} × {source.name}"
         return Enforcement(Rule.DEFAULT_FROM, value, derivation, field.type, self._source)
@@ -414,13 +530,25 @@ class _Compiler:
         """One enforcement at every home of its field. `image` and `master.image` may clash."""
         key, attribute = (None, None) if item is None else (item.key, item.attribute)
         for home in homes:
-            slot = Slot(home.selector.name, home.field.name, key, attribute)
+            native = home.field.name in home.selector.native
+            slot = Slot(home.selector.name, home.field.name, key, attribute, native=native)
+            self._warn_of_server(home, enforcement.rule, path)
             twice = self._claimed.setdefault((slot, enforcement.rule), path)
             if twice == path:
                 yield Entry(slot, home.field, enforcement, path)
             else:
                 what = "default" if enforcement.rule is Rule.DEFAULT else "rule"
-                self._problem(path, f"the same {what} of {home.name} stands at {twice}")
+                instead = "; write it for each role" if home.role else ""
+                self._problem(path, f"the same {what} of {home.name} stands at {twice}{instead}")
+
+    def _warn_of_server(self, home: Home, rule: Rule, path: str) -> None:
+        """Say that a default or `required` has nothing to do where there always is a value."""
+        server = home.selector.server_name(home.field)
+        if rule in (Rule.DEFAULT, Rule.REQUIRED) and server in home.selector.server_defaults:
+            self.warnings.append(
+                f"{path}: {rule} never acts on {home.name} of a {self._mapping.kind.kind}:"
+                " the API server fills it in before it asks"
+            )
 
     def _leaves(
         self, tree: NativeFields, node: dict[str, Any], path: str, prefix: str = ""
@@ -433,28 +561,89 @@ class _Compiler:
             if name is not None and given.setdefault(name, key) != key:
                 self._problem(where, f"the same field stands at {path}.{given[name]}")
             elif name is None:
-                self._problem(where, f"unknown field{tree.hint(prefix, key)}")
+                self._problem(where, tree.problem(prefix, key))
             elif homes := tree.homes(name):
-                if name.lower() != f"{prefix}{key}".lower():
-                    self.warnings.append(f"{where}: {key} is read as {name}")
+                self._note(where, key, prefix, name)
                 yield where, homes, value
             elif value is None:
                 continue
             elif isinstance(value, dict):
+                self._note(where, key, prefix, name)
                 yield from self._leaves(tree, value, where, f"{name}.")
             else:
                 self._problem(where, f"must be an object, got {json_type(value)}")
+
+    def _note(self, path: str, key: str, prefix: str, name: str) -> None:
+        """Say how *key* is read, if it is not as the catalogue spells it."""
+        if f"{prefix}{key}" != name:
+            self._warn(path, f"{key} is read as {name}")
 
     # -- values -----------------------------------------------------------------------------
 
     def _enforcement(self, rule: Rule, body: Any, field: Field, path: str) -> Enforcement | None:
         """Read the value of one rule. None: a problem was found, or the rule asks for nothing."""
         value_type = field.type or guess_type(rule, body)
+        body = self._respelt(rule, body, field, path)
         try:
             value, meaning = read_rule(rule, body, value_type)
+            if meaning is not None and field.home.codec and rule in _ROUNDED:
+                value, meaning = _rounded(rule, value, field, value_type)
         except SpecError as error:
             self._problem(f"{path}{error.path}", error.problem)
             return None
         if meaning is None:
             return None
+        impossible = _beyond_limits(rule, meaning, field) if field.limits else ""
+        if impossible:
+            self._problem(path, impossible)
+            return None
         return Enforcement(rule, value, meaning, value_type, self._source)
+
+    def _respelt(self, rule: Rule, body: Any, field: Field, path: str) -> Any:
+        """*body* with values as the catalogue spells them; each other spelling is a warning."""
+        known = native_value_spellings().get(field.name) if field.native else None
+        if known is None:
+            return body
+        if rule is Rule.OPTIONS and isinstance(body, list):
+            return [
+                self._respelt(Rule.DEFAULT, value, field, f"{path}[{index}]")
+                for index, value in enumerate(body)
+            ]
+        if isinstance(body, dict) and "value" in body:
+            return {**body, "value": self._respelt(rule, body["value"], field, path)}
+        meant = known.get(body.lower()) if isinstance(body, str) else None
+        if meant is None or rule not in (Rule.DEFAULT, Rule.SET):
+            return body
+        self._warn(path, f"{body} is read as {meant}")
+        return meant
+
+
+def _rounded(rule: Rule, value: Any, field: Field, value_type: FieldType) -> tuple[Any, Any]:
+    """*value* as its home can hold it, so that it is compared with what stands there."""
+    codec = CODECS[field.home.codec]
+    try:
+        rounded = codec.rounded(value)
+    except ValueError as error:
+        raise SpecError("", f"must be {codec.expected}") from error
+    return read_rule(rule, rounded, value_type)
+
+
+def _beyond_limits(rule: Rule, meaning: Any, field: Field) -> str:
+    """Why no value that *rule* asks for is one that *field* can have; else ``""``."""
+    limits = limits_of(field)
+    if rule is Rule.OPTIONS:
+        found = [limits.judge(option) for option in meaning]
+        return _told(found[0]) if all(found) else ""
+    if rule in (Rule.DEFAULT, Rule.SET):
+        return _told(limits.judge(meaning))
+    bounds = {Rule.MIN: limits.most, Rule.MAX: limits.least}
+    bound = bounds.get(rule)
+    if bound is None or (
+        meaning <= bound.meaning if rule is Rule.MIN else meaning >= bound.meaning
+    ):
+        return ""
+    return _told(limits.judge(meaning))
+
+
+def _told(found: tuple[str, Finding] | None) -> str:
+    return "" if found is None else f"{found[1].problem}; {found[1].accepted}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from webhook.model.labels import is_label_key, is_label_value
 from webhook.model.values import json_type
 
 # Of a value that a message quotes: the longest quantity that somebody writes is far shorter.
@@ -19,6 +20,10 @@ _QUOTED_CHARS = 40
 
 # Metrics that can scale to zero, and that a percentage of the threshold applies to.
 _ZERO_METRICS = ("throughput", "concurrency")
+
+
+# What is wrong with an item that has none of its sources.
+NO_SOURCE = "has no value"
 
 
 class Reading(NamedTuple):
@@ -58,6 +63,10 @@ class Condition:
     With *items*, an itemized field, it holds for each of its items and the names are those of
     attributes. *types* are the workload types it is for, all that have the fields if empty.
     *reason* is what the policy reference (or the workload API) says.
+
+    *mended_by* are fields of which a value, where there is none yet, can mend a break.
+    *goes_with* is another field (and its value, None for any) without which *field* says nothing:
+    a policy that gives both gives both or neither.
     """
 
     name: str
@@ -67,6 +76,8 @@ class Condition:
     reason: str
     items: str = ""
     types: frozenset[str] = frozenset()
+    mended_by: tuple[str, ...] = ()
+    goes_with: tuple[str, str | None] = ("", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,9 @@ def _needed_with(
             return None
         return Finding(f"needed with {other} {value}", what)
 
-    return Condition(name, field, (other,), check, reason, items)
+    return Condition(
+        name, field, (other,), check, reason, items, mended_by=(field,), goes_with=(other, value)
+    )
 
 
 def _not_with(
@@ -274,10 +287,26 @@ def _claim_named(given: Readings) -> Finding | None:
     return Finding("a claim needs a name", "the name of a persistent volume claim")
 
 
-def _claim_sized(given: Readings) -> Finding | None:
-    if "claimInfo.size" in given or _meaning(given, "existingPvc", False):
-        return None
-    return Finding("a new claim needs a size", "a size such as 10Gi, or existingPvc true")
+def _sized(name: str, prefix: str, *, items: str = "") -> Condition:
+    """A claim that is made needs a size. The section *prefix* may be left out, items are there."""
+    size, existing = f"{prefix}claimInfo.size", f"{prefix}existingPvc"
+    section = prefix.removesuffix(".")
+
+    def check(given: Readings) -> Finding | None:
+        is_given = not section or section in given
+        if not is_given or size in given or _meaning(given, existing, False):
+            return None
+        return Finding("a new claim needs a size", f"a size such as 10Gi, or {existing} true")
+
+    return Condition(
+        name,
+        size,
+        (existing, section) if section else (existing,),
+        check,
+        "size: mandatory when existingPvc is false, which is its default.",
+        items,
+        mended_by=(size, existing),
+    )
 
 
 def _toleration_keyed(given: Readings) -> Finding | None:
@@ -355,9 +384,100 @@ def _authorized(prefix: str, items: str = "") -> tuple[Condition, ...]:
                 users_or_groups,
                 "authorizationType authorizedUsersOrGroups: only the users or groups listed may "
                 "open the URL.",
+                mended_by=(users, groups),
+                goes_with=(kind, "authorizedUsersOrGroups"),
             )
         )
     return tuple(conditions)
+
+
+# What the items of a field can't be without, and why. Where storage is mounted is not among it: the
+# platform that runs the workload knows its own places.
+NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "environmentVariables": (("name",), "Kubernetes: a variable has a name."),
+    "annotations": (("name",), "Kubernetes: an annotation has a key."),
+    "labels": (("name",), "Kubernetes: a label has a key."),
+    "imagePullSecrets": (("name",), "A reference names what it refers to."),
+    "exposedUrls": (("container",), "A URL leads to a port of the container."),
+    "relatedUrls": (("url",), "A link leads somewhere."),
+    "ports": (("container",), "Kubernetes: a port of a container has a number."),
+    "compute.extendedResources": (
+        ("resource", "quantity"),
+        "Kubernetes: a resource that is asked for has a name and an amount.",
+    ),
+    "storage.dataVolume": (("id",), "A reference names what it refers to."),
+    "storage.hostPath": (("path",), "Kubernetes: a hostPath volume has a path."),
+    "storage.git": (("repository",), "repository: what is mapped to the container."),
+    "storage.nfs": (
+        ("server", "path"),
+        "Kubernetes: an NFS volume has a server and a path.",
+    ),
+    "storage.s3": (("bucket",), "A reference names what it refers to."),
+    "storage.configMapVolume": (("configMap",), "A reference names what it refers to."),
+    "storage.secretVolume": (("secret",), "A reference names what it refers to."),
+}
+
+# Sections of an environment variable: what each names.
+VARIABLE_SECTIONS = {
+    "secret": ("name", "key"),
+    "configMap": ("name", "key"),
+    "userCredential": ("name", "key"),
+}
+
+
+def _needed(items: str, attribute: str, reason: str) -> Condition:
+    """Each item of a field has *attribute*."""
+
+    def check(given: Readings) -> Finding | None:
+        return None if attribute in given else Finding("needed in every item", "a value")
+
+    name = f"{items.rpartition('.')[2]}-{attribute}-needed"
+    return Condition(name, attribute, (), check, reason, items, mended_by=(attribute,))
+
+
+def _needed_in(section: str, key: str) -> Condition:
+    """A source of an environment variable is named in full."""
+    attribute = f"{section}.{key}"
+
+    def check(given: Readings) -> Finding | None:
+        if section not in given or attribute in given:
+            return None
+        return Finding(f"needed in {section}", "a value")
+
+    return Condition(
+        f"variable-{section}-{key}",
+        attribute,
+        (section,),
+        check,
+        "Kubernetes: a reference says what it refers to.",
+        "environmentVariables",
+        mended_by=(attribute,),
+    )
+
+
+def _spelt(
+    name: str, attribute: str, sound: Callable[[str], bool], found: Finding, items: str
+) -> Condition:
+    """A text that Kubernetes takes."""
+
+    def check(given: Readings) -> Finding | None:
+        return found if attribute in given and not sound(given[attribute].meaning) else None
+
+    return Condition(name, attribute, (), check, f"Kubernetes: {found.accepted}.", items)
+
+
+def _is_variable_name(text: str) -> bool:
+    return text.isascii() and text.isprintable() and "=" not in text
+
+
+def _is_key(text: str) -> bool:
+    """The length of a key is a limit of its own."""
+    return len(text) > 63 or is_label_key(text)
+
+
+def _key(kind: str) -> Finding:
+    accepted = "letters, digits, '-', '_' and '.', with a domain and '/' in front or without"
+    return Finding(f"is no key of {kind}", accepted)
 
 
 # -- the table ------------------------------------------------------------------------------
@@ -448,7 +568,14 @@ CONDITIONS: tuple[Condition, ...] = (
         )
         for field in ("cpuMemoryRequest", "cpuMemoryLimit", "gpuMemoryRequest", "gpuMemoryLimit")
     ],
-    Condition("tty", "tty", ("stdin",), _tty_needs_stdin, "tty: also requires stdin to be true."),
+    Condition(
+        "tty",
+        "tty",
+        ("stdin",),
+        _tty_needs_stdin,
+        "tty: also requires stdin to be true.",
+        mended_by=("stdin",),
+    ),
     _not_below(
         "elastic-range",
         "maxReplicas",
@@ -496,6 +623,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "metric: mandatory if minReplicas < maxReplicas, except for 0 and 1. minReplicas "
         "defaults to 1, maxReplicas to minReplicas and at least 1.",
         types=frozenset({"inference"}),
+        mended_by=("autoscaling.metric", "autoscaling.minReplicas", "autoscaling.maxReplicas"),
     ),
     Condition(
         "metric-threshold",
@@ -503,6 +631,8 @@ CONDITIONS: tuple[Condition, ...] = (
         ("autoscaling.metric",),
         _threshold_needed,
         "metricThreshold: mandatory if metric is specified.",
+        mended_by=("autoscaling.metricThreshold",),
+        goes_with=("autoscaling.metric", None),
     ),
     Condition(
         "metric-to-zero",
@@ -525,6 +655,7 @@ CONDITIONS: tuple[Condition, ...] = (
         ("autoscaling.minReplicas",),
         _retention,
         "scaleToZeroRetentionSeconds: available only if minReplicas is 0.",
+        mended_by=("autoscaling.minReplicas",),
     ),
     *_authorized("servingPort."),
     *_authorized("", items="exposedUrls"),
@@ -534,6 +665,7 @@ CONDITIONS: tuple[Condition, ...] = (
         (),
         _leader_given,
         "leader: must always be provided, regardless of the number of workers.",
+        mended_by=("leader",),
     ),
     Condition(
         "worker",
@@ -541,6 +673,7 @@ CONDITIONS: tuple[Condition, ...] = (
         ("workers",),
         _worker_given,
         "worker: required only if the number of workers is above 0, its default.",
+        mended_by=("worker",),
     ),
     _one_of(
         "variable-source",
@@ -555,15 +688,32 @@ CONDITIONS: tuple[Condition, ...] = (
         _claim_named,
         "claimName: mandatory.",
         items="storage.pvc",
+        mended_by=("claimName",),
     ),
-    Condition(
-        "claim-size",
-        "claimInfo.size",
-        ("existingPvc",),
-        _claim_sized,
-        "size: mandatory when existingPvc is false, which is its default.",
-        items="storage.pvc",
+    _sized("claim-size", "", items="storage.pvc"),
+    *[
+        _needed(items, attribute, reason)
+        for items, (attributes, reason) in NEEDED.items()
+        for attribute in attributes
+    ],
+    *[_needed_in(section, key) for section, keys in VARIABLE_SECTIONS.items() for key in keys],
+    _spelt(
+        "variable-name",
+        "name",
+        _is_variable_name,
+        Finding("is no name of a variable", "printable ASCII characters without '='"),
+        "environmentVariables",
     ),
+    _spelt("label-key", "name", _is_key, _key("a label"), "labels"),
+    _spelt(
+        "label-value",
+        "value",
+        is_label_value,
+        Finding("can't be the value of a label", "letters, digits, '-', '_' and '.', at most 63"),
+        "labels",
+    ),
+    _spelt("annotation-key", "name", _is_key, _key("an annotation"), "annotations"),
+    _sized("model-claim-size", "modelStore.pvc."),
     _not_with(
         "toleration-value",
         "value",
@@ -579,6 +729,7 @@ CONDITIONS: tuple[Condition, ...] = (
         _toleration_keyed,
         "Kubernetes: a toleration without a key must have operator Exists.",
         items="tolerations",
+        mended_by=("key", "operator"),
     ),
     _not_with(
         "toleration-seconds",

@@ -8,25 +8,23 @@ department and a project do only if the project lies there.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
-from webhook.errors import SpecError
-from webhook.mapping.fields import read_ref
-from webhook.model.decision import NOT_SHOWN, Rule
+from webhook.errors import FieldConflictError, SpecError
+from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.scopes import Branch, Scope
-from webhook.model.values import FieldType, read_value
 from webhook.policy.effective import effective_entries, place_of
 from webhook.policy.enforcement import IMPOSED, MUTATING, CompiledPolicy, Entry, Slot
-from webhook.policy.judge import judge, show
-
-_FLAGS = (Rule.REQUIRED, Rule.BLOCKED, Rule.CAN_EDIT)
-_VALUE_RULES = frozenset(
-    {Rule.REQUIRED, Rule.MIN, Rule.MAX, Rule.STEP, Rule.OPTIONS, Rule.PATTERN, Rule.BLOCKED}
+from webhook.policy.satisfiable import Contradiction, is_itemized, of_items, of_slot
+from webhook.policy.together import (
+    InForce,
+    broken_conditions,
+    clashing_assets,
+    of_bounds,
+    where_selectors_meet,
 )
-
 
 # What a project that nobody has placed lies in.
 _NO_DEPARTMENT = frozenset({""})
@@ -66,8 +64,10 @@ def check_policy(
     candidate: CompiledPolicy, accepted: Sequence[CompiledPolicy], territory: Territory
 ) -> list[SpecError]:
     """What is wrong with *candidate* beside *accepted*, which hold already (of its kind)."""
-    meetings = list(_meetings(candidate, accepted, territory))
-    problems = list(_conflicts(candidate, _met(meetings, accepted), territory))
+    # One that is only tried stands beside those in force, to replace one of them later.
+    acting = [policy for policy in accepted if policy.is_enforced and candidate.is_enforced]
+    meetings = list(_meetings(candidate, acting, territory))
+    problems = list(_conflicts(candidate, _met(meetings, acting), territory))
     for held in meetings:
         problems += _contradictions(candidate, held)
     return list({str(problem): problem for problem in problems}.values())
@@ -77,22 +77,52 @@ def shadowed(
     policies: Sequence[CompiledPolicy], territory: Territory
 ) -> Iterator[tuple[str, SpecError]]:
     """
-    Enforcements that never act, since those of another policy count in their place.
+    Enforcements that never act, since those of another policy count in their place, or that act
+    only where a submitter gives what they need.
 
     Each with the source of its document.
     """
+    policies = [policy for policy in policies if policy.is_enforced]
+    for policy in policies:
+        for waiting in _waiting(policy, policies, territory):
+            yield policy.document.source, waiting
     flat = [policy for policy in policies if policy.is_flat]
     for policy in policies if flat else ():
         reported: set[Slot] = set()
         for other in _met(list(_meetings(policy, flat, territory)), flat):
             never = _overruled if policy.is_flat else _outranked
-            for entry, problem in never(policy, other):
+            for entry, problem, path in never(policy, other):
                 if entry.slot not in reported:
                     reported.add(entry.slot)
-                    yield policy.document.source, SpecError(entry.path, problem)
+                    # Of two, of which one is shipped, the author can only change the other.
+                    told = other if policy.document.builtin else policy
+                    yield told.document.source, SpecError(path, problem)
 
 
-def _overruled(narrow: CompiledPolicy, broad: CompiledPolicy) -> Iterator[tuple[Entry, str]]:
+def _waiting(
+    policy: CompiledPolicy, policies: Sequence[CompiledPolicy], territory: Territory
+) -> Iterator[SpecError]:
+    """Values of *policy* that the workload API refuses without another one, which is not given."""
+    if policy.document.builtin or policy.kind not in NATIVE_TYPE_OF:
+        return
+    selectors = dict.fromkeys([entry.slot.selector for entry in policy.entries])
+    told: set[tuple[Slot, str]] = set()
+    for held in _meetings(policy, policies, territory):
+        together = (*held, policy)
+        entries = [effective.entry for effective in effective_entries(together)]
+        in_force = _in_force(policy.kind, together, entries)
+        for found in broken_conditions(in_force, selectors, mendable=True):
+            own = _own(found, policy)
+            if own and (found.slot, found.text) not in told:
+                told.add((found.slot, found.text))
+                yield SpecError(
+                    own[0].path,
+                    f"acts only where the submitter gives what it needs: {found.slot}:"
+                    f" {found.text}{_against(found, policy)}",
+                )
+
+
+def _overruled(narrow: CompiledPolicy, broad: CompiledPolicy) -> Iterator[tuple[Entry, str, str]]:
     """Of two GVKPolicies: what the broader one holds and does not let the narrower replace."""
     if broad.scope.breadth >= narrow.scope.breadth:
         return
@@ -103,21 +133,32 @@ def _overruled(narrow: CompiledPolicy, broad: CompiledPolicy) -> Iterator[tuple[
                 entry,
                 f"never acts: {broad.source} holds {entry.slot}"
                 " and does not say allowOverride: true",
+                entry.path,
             )
 
 
-def _outranked(policy: CompiledPolicy, flat: CompiledPolicy) -> Iterator[tuple[Entry, str]]:
+def _outranked(policy: CompiledPolicy, flat: CompiledPolicy) -> Iterator[tuple[Entry, str, str]]:
     """Defaults of a WorkloadPolicy where a GVKPolicy writes as well: the GVKPolicy's counts."""
     writing = {
         place_of(entry): entry for entry in flat.entries if entry.enforcement.rule in MUTATING
     }
     for entry in policy.entries:
         other = writing.get(place_of(entry))
-        if other is not None and entry.enforcement.rule in MUTATING:
+        if other is None or entry.enforcement.rule not in MUTATING:
+            continue
+        if policy.document.builtin:
+            yield (
+                entry,
+                f"counts in place of the shipped {entry.enforcement.rule} of {entry.slot}"
+                f" ({policy.source}); rules that are shipped hold on beside a GVKPolicy",
+                other.path,
+            )
+        else:
             yield (
                 entry,
                 f"{entry.enforcement.rule} of {entry.slot} never acts where the GVKPolicy holds too"
                 f" ({flat.source}): its {other.enforcement.rule} counts",
+                entry.path,
             )
 
 
@@ -190,22 +231,29 @@ def _conflicts(
             continue
         if same_unit and other.document.builtin:
             continue
-        held = {_claim(entry, flat=candidate.is_flat) for entry in other.entries}
+        held = {
+            _claim(entry, flat=candidate.is_flat)
+            for entry in other.entries
+            if entry.enforcement.meaning is not None
+        }
         reported: set[Slot] = set()
         for entry in candidate.entries:
             is_default = entry.enforcement.rule in MUTATING
             if entry.slot.attribute == IMPOSED:
                 continue  # Assets that several policies impose are united.
+            if entry.enforcement.meaning is None:
+                continue  # It asks for nothing.
             if entry.slot in reported or (not same_unit and is_default):
                 continue
             if _claim(entry, flat=candidate.is_flat) in held:
                 reported.add(entry.slot)
                 what = "a default" if is_default and not candidate.is_flat else "rules"
-                yield SpecError(
+                yield FieldConflictError(
                     entry.path,
                     f"field {entry.slot} already has {what} in {other.source};"
                     f" {candidate.source} can't have {'one' if what == 'a default' else 'any'} too"
-                    f"{_why_they_meet(candidate, other)}",
+                    f"{_why_they_meet(candidate, other)}. Nothing of {candidate.source} is"
+                    " enforced until the field is taken out of one of the two",
                 )
 
 
@@ -222,41 +270,48 @@ def _claim(entry: Entry, *, flat: bool) -> tuple[Slot, bool]:
     return entry.slot, flat or entry.enforcement.rule in MUTATING
 
 
-@dataclass(frozen=True, slots=True)
-class _Contradiction:
-    """Entries in force at one slot that can't all hold."""
-
-    slot: Slot
-    text: str
-    involved: tuple[Entry, ...]
-
-
 def _contradictions(
     candidate: CompiledPolicy, held: Sequence[CompiledPolicy]
 ) -> Iterator[SpecError]:
     """What can't hold once *candidate* joins *held*."""
     paths = {entry.slot: entry.path for entry in reversed(candidate.entries)}
     found_before: set[tuple[Slot, str]] | None = None
-    for found in _find_contradictions((*held, candidate), paths):
-        sources = dict.fromkeys([entry.enforcement.source for entry in found.involved])
-        own = [e for e in found.involved if e.enforcement.source == candidate.source]
+    for found in _find_contradictions(candidate.kind, (*held, candidate), paths):
+        own = _own(found, candidate)
         if not own:
             # Others contradict one another: its doing only if they did not before.
             if found_before is None:
-                before = _find_contradictions(held, paths)
+                before = _find_contradictions(candidate.kind, held, paths)
                 found_before = {(item.slot, item.text) for item in before}
             if (found.slot, found.text) in found_before:
                 continue
-        others = [str(source) for source in sources if source != candidate.source]
-        against = f"; {', and '.join(others)}, against {candidate.source}" if others else ""
         path = own[0].path if own else _path_to(found.slot, paths)
-        yield SpecError(path, f"{found.slot}: {found.text}{against}")
+        against = _against(found, candidate)
+        about = f"{found.slot}: " if against else _about(found.slot, path)
+        yield SpecError(path, f"{about}{found.text}{against}")
+
+
+def _about(slot: Slot, path: str) -> str:
+    """Which slot a message is about, unless the *path* before it names the field already."""
+    is_named = str(slot) == slot.field and f".{slot.field}" in path
+    return "" if is_named else f"{slot}: "
+
+
+def _own(found: Contradiction, candidate: CompiledPolicy) -> list[Entry]:
+    return [entry for entry in found.involved if entry.enforcement.source == candidate.source]
+
+
+def _against(found: Contradiction, candidate: CompiledPolicy) -> str:
+    """The end of a message: whose values and rules these are, where not all are its own."""
+    sources = dict.fromkeys([entry.enforcement.source for entry in found.involved])
+    others = [str(source) for source in sources if source != candidate.source]
+    return f"; {', and '.join(others)}, against {candidate.source}" if others else ""
 
 
 def _path_to(slot: Slot, paths: Mapping[Slot, str]) -> str:
-    """Where the candidate speaks about *slot*, else about its field."""
+    """Where the candidate speaks about *slot*, else about its field, else at all."""
     beside = [path for other, path in paths.items() if _field_of(other) == _field_of(slot)]
-    return paths.get(slot, beside[0])
+    return paths.get(slot) or next(iter((*beside, *paths.values())))
 
 
 def _field_of(slot: Slot) -> tuple[str, str]:
@@ -264,106 +319,37 @@ def _field_of(slot: Slot) -> tuple[str, str]:
 
 
 def _find_contradictions(
-    policies: Sequence[CompiledPolicy], slots: Iterable[Slot]
-) -> Iterator[_Contradiction]:
-    in_force: dict[Slot, list[Entry]] = {slot: [] for slot in slots}
-    itemized: dict[tuple[str, str], list[Entry]] = {_field_of(slot): [] for slot in slots}
-    for effective in effective_entries(policies):
-        entry = effective.entry
-        if entry.slot in in_force:
-            in_force[entry.slot].append(entry)
-        if entry.field.type is FieldType.ITEMIZED and _field_of(entry.slot) in itemized:
+    kind: GroupVersionKind, policies: Sequence[CompiledPolicy], slots: Iterable[Slot]
+) -> Iterator[Contradiction]:
+    """What can't hold where *policies* do, as far as *slots* have a part in it."""
+    wanted = dict.fromkeys(slots)
+    entries = [effective.entry for effective in effective_entries(policies)]
+    in_force = _in_force(kind, policies, entries)
+    for slot in wanted:
+        yield from of_slot(slot, in_force.by_slot.get(slot, ()))
+    itemized: dict[tuple[str, str], list[Entry]] = {_field_of(slot): [] for slot in wanted}
+    for entry in entries:
+        if is_itemized(entry) and _field_of(entry.slot) in itemized:
             itemized[_field_of(entry.slot)].append(entry)
-    for slot, entries in in_force.items():
-        yield from _of_slot(slot, sorted(entries, key=lambda entry: entry.enforcement.rank))
-    for entries in itemized.values():
-        yield from _of_items(entries)
+    for of_field in itemized.values():
+        yield from of_items(kind, of_field)
+    yield from clashing_assets(policies, wanted)
+    yield from where_selectors_meet(in_force, wanted)
+    crossing = list(of_bounds(in_force, wanted))
+    yield from crossing
+    told = [_identities(item) for item in crossing]
+    selectors = dict.fromkeys([slot.selector for slot in wanted])
+    for item in broken_conditions(in_force, selectors, mendable=False):
+        if _identities(item) not in told:
+            yield item
 
 
-def _of_items(entries: Sequence[Entry]) -> Iterator[_Contradiction]:
-    """Items of one field that policies give, against the rules on the attributes of all items."""
-    judging: dict[str, list[Entry]] = {}
-    filled: set[str] = set()
-    for entry in entries:
-        attribute = entry.slot.attribute
-        if attribute is not None and entry.enforcement.rule in _VALUE_RULES:
-            judging.setdefault(attribute, []).append(entry)
-        elif attribute is not None and entry.enforcement.rule is Rule.DEFAULT:
-            filled.add(attribute)
-    given = [
-        entry
-        for entry in entries
-        if entry.slot.key is not None and entry.enforcement.rule in (Rule.DEFAULT, Rule.IMPOSED)
-    ]
-    for item, (attribute, rules) in itertools.product(given, judging.items()):
-        field = item.field.attributes[attribute]
-        value = read_ref(item.enforcement.value, field.ref)
-        if value is None and attribute in filled:
-            continue  # That default is held against the rules at its own slot.
-        base = next((e.enforcement for e in rules if e.enforcement.rule is Rule.MIN), None)
-        for rule in rules:
-            meaning = None if value is None else read_value(value, rule.enforcement.type)
-            wrong = judge(rule.enforcement, meaning, minimum=base)
-            if wrong is not None:
-                hidden = field.sensitive or item.field.sensitive
-                shown = "" if value is None else f" {NOT_SHOWN if hidden else show(value)}"
-                accepted = f" ({wrong.accepted})" if wrong.accepted and not hidden else ""
-                yield _Contradiction(
-                    replace(item.slot, attribute=attribute),
-                    f"{item.enforcement.rule}{shown}: {wrong.text}{accepted}",
-                    (item, rule),
-                )
+def _identities(found: Contradiction) -> frozenset[int]:
+    return frozenset(map(id, found.involved))
 
 
-def _of_slot(slot: Slot, entries: Sequence[Entry]) -> Iterator[_Contradiction]:
-    """*entries* by rank: of several that write, or say where steps begin, the first counts."""
-    by_rule: dict[Rule, list[Entry]] = {}
-    for entry in entries:
-        by_rule.setdefault(entry.enforcement.rule, []).append(entry)
-
-    def found(text: str, *involved: Entry) -> _Contradiction:
-        return _Contradiction(slot, text, involved)
-
-    typed = [entry for entry in entries if entry.enforcement.rule not in _FLAGS]
-    other_type = [e for e in typed if e.enforcement.type is not typed[0].enforcement.type]
-    if other_type:
-        # Of a field whose group says no type: then each value says its own.
-        yield found("the values are of different types", typed[0], other_type[0])
-        return
-    given = [by_rule[rule][0] for rule in (Rule.SET, Rule.DEFAULT) if rule in by_rule]
-    required, fixed = by_rule.get(Rule.REQUIRED), by_rule.get(Rule.CAN_EDIT)
-    minima, maxima = by_rule.get(Rule.MIN, []), by_rule.get(Rule.MAX, [])
-    if required and Rule.BLOCKED in by_rule:
-        yield found("can't be both required and blocked", required[0], by_rule[Rule.BLOCKED][0])
-    for low, high in itertools.product(minima, maxima):
-        if low.enforcement.meaning > high.enforcement.meaning:
-            yield found(f"min {_shown(low)} is above max {_shown(high)}", low, high)
-    if fixed and required and not given:
-        yield found(
-            "canEdit: false without a default allows no value, but one is required",
-            *(fixed[0], required[0]),
-        )
-    base = minima[0].enforcement if minima else None
-    judging = [entry for entry in entries if entry.enforcement.rule in _VALUE_RULES]
-    for entry, other in itertools.product(given, judging):
-        wrong = judge(other.enforcement, entry.enforcement.meaning, minimum=base)
-        if wrong is not None:
-            shown = bool(wrong.accepted) and not entry.field.sensitive
-            accepted = f" ({wrong.accepted})" if shown else ""
-            yield found(
-                f"{entry.enforcement.rule} {_shown(entry)}: {wrong.text}{accepted}", entry, other
-            )
-    for options in by_rule.get(Rule.OPTIONS, ()):
-        others = [entry for entry in judging if entry is not options]
-        if not any(
-            all(judge(other.enforcement, option, minimum=base) is None for other in others)
-            for option in options.enforcement.meaning
-        ):
-            yield found("no option satisfies the other rules", options, *others)
-
-
-def _shown(entry: Entry) -> str:
-    """The value of *entry*, as text for people; an empty one in quotes."""
-    if entry.field.sensitive:
-        return NOT_SHOWN
-    return show(entry.enforcement.value) or '""'
+def _in_force(
+    kind: GroupVersionKind, policies: Sequence[CompiledPolicy], entries: Iterable[Entry]
+) -> InForce:
+    mapping = next((policy.mapping for policy in policies if policy.mapping is not None), None)
+    return InForce(kind, mapping, entries)

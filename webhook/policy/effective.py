@@ -15,11 +15,13 @@ from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Any
 
-from webhook.mapping.compiled import CompiledMapping, CompiledSelector, ItemPattern
-from webhook.mapping.fields import Field
+from webhook.mapping.compiled import CompiledMapping, CompiledSelector
+from webhook.mapping.fields import Field, read_ref
+from webhook.mapping.programs import Expression
+from webhook.mapping.server_items import ItemPattern
 from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document
-from webhook.model.kinds import GroupVersionKind
+from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.scopes import Branch, Scope
 from webhook.model.values import FieldType
 from webhook.policy.enforcement import (
@@ -31,6 +33,10 @@ from webhook.policy.enforcement import (
     Entry,
     Slot,
 )
+from webhook.policy.item_names import EXCLUDE
+
+# The selector that finds the main container of each pod template.
+MAIN_CONTAINER = "mainContainer"
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,23 @@ class FieldPlan:
         """The field as messages name it."""
         return str(self.slot)
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether it is read with the help of jq."""
+        return self.field.formatter is not None or self.slot.items is not None
+
+    @property
+    def expressions(self) -> Iterable[Expression]:
+        """What it may ask jq."""
+        formatter = self.field.formatter
+        if formatter is not None:
+            yield from [e for e in (formatter.get, formatter.set) if e is not None]
+        if self.slot.items is not None:
+            selector = self.field.item_selectors[self.slot.items.selector]
+            yield selector.query
+            if formatter is not None:
+                yield formatter.selecting(selector)
+
     @cached_property
     def rules(self) -> tuple[Enforcement, ...]:
         """
@@ -84,41 +107,79 @@ class FieldPlan:
         return current
 
 
+def is_own_item(item: Any, patterns: tuple[ItemPattern, ...]) -> bool:
+    """Whether Kubernetes itself added *item*."""
+    return any(pattern.matches(item) for pattern in patterns)
+
+
 @dataclass(frozen=True, slots=True)
 class ItemPlan:
     """
     Everything that is enforced on one itemized field.
 
-    *items* are its default items, *defaults* and *judges* those of attributes of all items, by
-    attribute. *locked* are keys, each with the rule that says so.
+    *items* are its default items, *defaults*, *derived* (defaultFrom) and *judges* those of
+    attributes of all items, by attribute. *locked* are keys, each with the rule that says so.
     """
 
     field: Field
     items: tuple[Enforcement, ...] = ()
     defaults: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
     judges: Mapping[str, tuple[Enforcement, ...]] = dataclass_field(default_factory=dict)
+    derived: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
     can_add: Enforcement | None = None
+    # Items that Kubernetes itself adds: no policy looks at them.
+    own_items: tuple[ItemPattern, ...] = ()
     locked: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
+    # A rule that no default item may be excluded.
+    kept: Enforcement | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SelectorPlan:
-    """What is enforced at the places of one selector."""
+    """
+    What is enforced at the places of one selector, or *above* so many levels of them: 1 for the
+    pod templates of pod specs.
+    """
 
     selector: CompiledSelector
     fields: tuple[FieldPlan, ...]
     items: tuple[ItemPlan, ...] = ()
+    above: int = 0
+    # Fields that are read with the help of jq.
+    computed: tuple[FieldPlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPlan:
+    """One policy that is only tried, as if it alone were in force."""
+
+    mode: str
+    source: Source
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effective policy of one kind on one branch, ready to run over an object."""
+    """
+    The effective policy of one kind on one branch, ready to run over an object.
+
+    *consulted* are the policies in force; without any, the plan is there for its *previews*, or for
+    what the workload API itself asks of native kinds.
+    """
 
     mapping: CompiledMapping
     selectors: tuple[SelectorPlan, ...]
     consulted: tuple[Source, ...]
     # The queries of its selectors that only jq can answer, parents included.
     jq_sources: tuple[str, ...] = ()
+    previews: tuple[PreviewPlan, ...] = ()
+    # What its computed fields may ask jq.
+    expressions: tuple[Expression, ...] = ()
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether a policy in force stands behind it."""
+        return bool(self.consulted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +194,16 @@ def place_of(entry: Entry) -> tuple[str, tuple[str, ...]]:
     """
     Selector and path from its places to where *entry* acts.
 
-    Two slots may be one place, if a field has one name for each kind of policy.
+    Two slots may be one place, if a field has one name for each kind of policy. What a formatter
+    reads, and items that a selector chooses, are places of their own.
     """
     slot = entry.slot
+    if entry.field.formatter is not None or slot.items is not None:
+        return slot.selector, (str(slot),)
     key = () if slot.key is None else (slot.key,)
     attribute = () if slot.attribute is None else ("[]", slot.attribute)
-    return slot.selector, (*entry.field.ref, *key, *attribute)
+    above = ("..",) * entry.field.home.above
+    return slot.selector, (*above, *entry.field.ref, *key, *attribute)
 
 
 def holds_at(policy: CompiledPolicy, branch: Branch) -> bool:
@@ -170,10 +235,13 @@ def _rule_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
         if not claims:
             # Somebody's own system policy replaces the shipped one.
             claims = [item for item in wider if not item[0].document.builtin] or wider
+        # A rule that asks for nothing holds no slot: it only replaces what is shipped.
+        asking = [item for item in claims if item[1].enforcement.meaning is not None]
+        claims = asking or claims
         holder = min(claims, key=lambda item: age(item[0].document))[0]
         overridden = tuple([entry for policy, entry in group if policy is not holder])
         for policy, entry in claims:
-            if policy is holder:
+            if policy is holder and asking:
                 yield Effective(entry, overridden)
 
 
@@ -196,7 +264,10 @@ def _default_entries(policies: Sequence[CompiledPolicy]) -> Iterable[Effective]:
 
 def _merge_items(entries: Sequence[Entry]) -> Entry:
     """One default item that several scopes give: attribute by attribute the narrowest counts."""
+    if entries[0].enforcement.rule is Rule.IMPOSED or len(entries) == 1:
+        return entries[0]
     merged: Any = {}
+    origins: dict[str, Source] = {}
     for entry in reversed(entries):
         narrow = entry.enforcement.value
         exclusive = entry.field.exclusive
@@ -204,7 +275,13 @@ def _merge_items(entries: Sequence[Entry]) -> Entry:
             # A variable has one source: the narrower one takes the place of the other.
             merged = {k: v for k, v in merged.items() if k not in exclusive or k in narrow}
         merged = _merge(merged, narrow)
-    return replace(entries[0], enforcement=replace(entries[0].enforcement, value=merged))
+        origins |= {
+            name: entry.enforcement.source
+            for name in entry.field.attributes
+            if read_ref(narrow, tuple(name.split("."))) is not None
+        }
+    enforcement = replace(entries[0].enforcement, value=merged, origins=origins)
+    return replace(entries[0], enforcement=enforcement)
 
 
 def _merge(wide: Any, narrow: Any) -> Any:
@@ -251,36 +328,75 @@ def build_plan(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> 
     slots: dict[Slot, list[Entry]] = {}
     for effective in effective_entries(policies):
         slots.setdefault(effective.entry.slot, []).append(effective.entry)
-    by_selector: dict[str, list[FieldPlan]] = {}
-    itemized: dict[str, dict[str, list[Entry]]] = {}
+    # By selector, and by how far above its places.
+    fields: dict[tuple[str, int], list[FieldPlan]] = {}
+    computed: dict[tuple[str, int], list[FieldPlan]] = {}
+    itemized: dict[tuple[str, int], dict[str, list[Entry]]] = {}
     for slot, entries in slots.items():
-        selector = mapping.selectors[slot.selector]
-        plans = by_selector.setdefault(slot.selector, [])
-        if entries[0].field.type is FieldType.ITEMIZED:
-            of_selector = itemized.setdefault(slot.selector, {})
-            of_selector.setdefault(slot.field, []).extend(entries)
+        field = entries[0].field
+        at = (slot.selector, field.home.above)
+        if field.type is FieldType.ITEMIZED:
+            itemized.setdefault(at, {}).setdefault(slot.field, []).extend(entries)
         else:
-            plans.append(_field_plan(selector, slot, entries))
+            plan = _field_plan(mapping.selectors[slot.selector], slot, entries)
+            (computed if plan.is_computed else fields).setdefault(at, []).append(plan)
+    items = {
+        at: [_item_plan(mapping.selectors[at[0]], entries) for entries in of_place.values()]
+        for at, of_place in itemized.items()
+    }
+    if mapping.kind in NATIVE_TYPE_OF:
+        _add_unruled(mapping, items)
+    parts = [
+        SelectorPlan(
+            selector,
+            tuple(fields.get(at, ())),
+            tuple(items.get(at, ())),
+            at[1],
+            tuple(computed.get(at, ())),
+        )
+        for name, selector in mapping.selectors.items()
+        for at in sorted({*fields, *items, *computed})
+        if at[0] == name
+    ]
     return Plan(
         mapping=mapping,
-        selectors=tuple(
-            [
-                SelectorPlan(
-                    selector,
-                    tuple(by_selector[name]),
-                    tuple([_item_plan(entries) for entries in itemized.get(name, {}).values()]),
-                )
-                for name, selector in mapping.selectors.items()
-                if name in by_selector
-            ]
-        ),
+        selectors=tuple(parts),
         consulted=tuple(dict.fromkeys([policy.source for policy in policies])),
-        jq_sources=_jq_sources(mapping, by_selector),
+        jq_sources=_jq_sources(mapping, parts),
+        expressions=_expressions(parts),
     )
 
 
-def _jq_sources(mapping: CompiledMapping, names: Iterable[str]) -> tuple[str, ...]:
-    wanted = dict.fromkeys(names)
+def _expressions(parts: Iterable[SelectorPlan]) -> tuple[Expression, ...]:
+    """All that the computed fields may ask, in a fixed order: one program for all objects."""
+    asked = {
+        expression for part in parts for plan in part.computed for expression in plan.expressions
+    }
+    return tuple(sorted(asked))
+
+
+def _add_unruled(mapping: CompiledMapping, items: dict[tuple[str, int], list[ItemPlan]]) -> None:
+    """
+    Itemized fields of a native kind that no policy concerns.
+
+    What a submitter excludes there is taken out all the same: the stored object is what runs.
+    """
+    for name, selector in mapping.selectors.items():
+        plans = items.setdefault((name, 0), [])
+        ruled = {plan.field.name for plan in plans}
+        plans += [
+            ItemPlan(field)
+            for field in selector.fields.values()
+            if field.type is FieldType.ITEMIZED and field.name not in ruled
+        ]
+
+
+def _jq_sources(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> tuple[str, ...]:
+    wanted = dict.fromkeys([part.selector.name for part in parts])
+    fields = [plan.field for part in parts for plan in part.fields]
+    fields += [plan.field for part in parts for plan in part.items]
+    if MAIN_CONTAINER in mapping.selectors and any(field.home.main_only for field in fields):
+        wanted[MAIN_CONTAINER] = None
     for name in list(wanted):
         parent = mapping.selectors[name].parent
         while parent is not None:
@@ -292,14 +408,16 @@ def _jq_sources(mapping: CompiledMapping, names: Iterable[str]) -> tuple[str, ..
 
 def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) -> FieldPlan:
     field = entries[0].field
-    filled = field.name in selector.server_defaults
+    server = selector.server_name(field)
+    filled = server in selector.server_defaults
     ordered = sorted([entry.enforcement for entry in entries], key=lambda item: item.rank)
     sets = tuple([item for item in ordered if item.rule is Rule.SET])
     defaults = tuple([item for item in ordered if item.rule is Rule.DEFAULT])
     return FieldPlan(
         slot=slot,
         field=field,
-        ref=field.ref if slot.key is None else (*field.ref, slot.key),
+        # A formatter's key is no name on a path.
+        ref=field.ref if slot.key is None or field.formatter else (*field.ref, slot.key),
         sets=sets,
         # A default can't act where the API server has filled the field; `lint` says so.
         defaults=() if filled else defaults,
@@ -313,19 +431,21 @@ def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) ->
         ),
         derived=next(iter([item for item in ordered if item.rule is Rule.DEFAULT_FROM]), None),
         standard=next(iter((*sets, *defaults)), None),
-        filled=selector.server_defaults.get(field.name, ()),
-        own_items=selector.server_items.get(field.name, ()),
-        copy_of=_ref_beside(selector, field.name, slot.key),
+        filled=selector.server_defaults.get(server, ()),
+        own_items=selector.server_items.get(server, ()),
+        copy_of=_ref_beside(selector, server, slot.key),
     )
 
 
-def _item_plan(entries: list[Entry]) -> ItemPlan:
+def _item_plan(selector: CompiledSelector, entries: list[Entry]) -> ItemPlan:
     judges: dict[str, list[Enforcement]] = {}
     defaults: dict[str, Enforcement] = {}
     items: list[Enforcement] = []
     can_add: Enforcement | None = None
     locked: dict[str, Enforcement] = {}
     imposed: dict[str, Enforcement] = {}
+    derived: dict[str, Enforcement] = {}
+    kept: Enforcement | None = None
     for entry in entries:
         enforcement, attribute = entry.enforcement, entry.slot.attribute
         if enforcement.rule is Rule.CAN_ADD:
@@ -334,10 +454,14 @@ def _item_plan(entries: list[Entry]) -> ItemPlan:
             locked |= dict.fromkeys(enforcement.meaning, enforcement)
         elif attribute == IMPOSED:
             imposed[enforcement.meaning] = enforcement
+        elif attribute == EXCLUDE:
+            kept = enforcement
         elif attribute is None:
             items.append(enforcement)
         elif enforcement.rule is Rule.DEFAULT:
             defaults[attribute] = enforcement
+        elif enforcement.rule is Rule.DEFAULT_FROM:
+            derived[attribute] = enforcement
         else:
             judges.setdefault(attribute, []).append(enforcement)
     return ItemPlan(
@@ -346,8 +470,11 @@ def _item_plan(entries: list[Entry]) -> ItemPlan:
         items=(*[item for item in items if item.meaning not in imposed], *imposed.values()),
         defaults=defaults,
         judges={attribute: tuple(rules) for attribute, rules in judges.items()},
+        derived=derived,
         can_add=can_add,
+        own_items=selector.server_items.get(selector.server_name(entries[0].field), ()),
         locked={**locked, **imposed},
+        kept=kept,
     )
 
 
@@ -381,17 +508,32 @@ class PolicySet:
         self._plans: dict[tuple[GroupVersionKind, tuple[int, ...]], Plan] = {}
 
     def policies_of(self, kind: GroupVersionKind) -> Sequence[CompiledPolicy]:
-        """The policies that concern *kind* on any branch, the oldest first."""
-        return self._by_kind.get(kind, ())
+        """The policies in force that concern *kind* on any branch, the oldest first."""
+        return [policy for policy in self._by_kind.get(kind, ()) if policy.is_enforced]
 
     def plan(self, kind: GroupVersionKind, branch: Branch) -> Plan | None:
         """The plan for *kind* on *branch*; None where it has no mapping or no policy."""
-        policies = self._by_kind.get(kind)
-        if policies is None:
+        policies = self._by_kind.get(kind, ())
+        is_native = kind in NATIVE_TYPE_OF and kind in self._mappings
+        if not policies and not is_native:
             return None
         held = tuple([i for i, policy in enumerate(policies) if holds_at(policy, branch)])
         plan = self._plans.get((kind, held))
-        if plan is None and held:
-            plan = build_plan(self._mappings[kind], [policies[i] for i in held])
+        if plan is None and (held or is_native):
+            plan = _with_previews(self._mappings[kind], [policies[i] for i in held])
             self._plans[kind, held] = plan
         return plan
+
+
+def _with_previews(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> Plan:
+    """The plan of those *policies* that are in force, and one for each that is only tried."""
+    plan = build_plan(mapping, [policy for policy in policies if policy.is_enforced])
+    previews = [
+        PreviewPlan(policy.document.spec.mode, policy.source, build_plan(mapping, [policy]))
+        for policy in policies
+        if not policy.is_enforced
+    ]
+    if not previews:
+        return plan
+    sources = [source for part in (plan, *[t.plan for t in previews]) for source in part.jq_sources]
+    return replace(plan, previews=tuple(previews), jq_sources=tuple(dict.fromkeys(sources)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from webhook.mapping.fields import Field
-from webhook.model.decision import Rule, Source
+from webhook.mapping.compiled import CompiledMapping
+from webhook.mapping.fields import Field, is_secret
+from webhook.model.decision import NOT_SHOWN, Rule, Source
 from webhook.model.documents import Document
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Scope
@@ -24,21 +27,51 @@ WRITING = frozenset({Rule.DEFAULT, Rule.DEFAULT_FROM, Rule.IMPOSED})
 
 
 @dataclass(frozen=True, slots=True)
+class ItemChoice:
+    """Some items of a list: by which selector, and its parameters as JSON with sorted keys."""
+
+    selector: str
+    given: str = "{}"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        params: dict[str, Any] = json.loads(self.given)
+        return params
+
+    def __str__(self) -> str:
+        shown = [
+            f"{name}={NOT_SHOWN if is_secret([name]) else _shown(value)}"
+            for name, value in self.params.items()
+        ]
+        return " ".join([self.selector, *shown])
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """
     Where enforcements act: a field at the places of a selector, for map fields one *key* of it.
 
-    Of an itemized field the key is that of an item, and *attribute* is one of all its items. Two
-    slots are the same if all parts are; that is the identity of a GVKPolicy's rule.
+    Of an itemized field the key is that of an item, and *attribute* is one of all its items. Of
+    a list, *items* are those that it is about; None means all. With
+    *native*, the field is one that only hierarchical policies name there. Two slots are the same
+    if all parts are; that is the identity of a GVKPolicy's rule.
     """
 
     selector: str
     field: str
     key: str | None = None
     attribute: str | None = None
+    native: bool = False
+    items: ItemChoice | None = None
 
     def __str__(self) -> str:
         name = self.field if self.attribute is None else f"{self.field}.{self.attribute}"
+        if self.items is not None:
+            name = f"{name}({self.items})"
         return name if self.key is None else f"{name}[{self.key}]"
 
 
@@ -67,6 +100,12 @@ class Enforcement:
     meaning: Any
     type: FieldType
     source: Source
+    # Of a default item that several scopes gave together: whose each attribute is.
+    origins: Mapping[str, Source] = field(default_factory=dict)
+
+    def source_of(self, attribute: str) -> Source:
+        """The policy that gives *attribute* of a default item; the item's own for others."""
+        return self.origins.get(attribute, self.source)
 
     @property
     def rank(self) -> tuple[bool, int]:
@@ -95,6 +134,13 @@ class CompiledPolicy:
     unit: str
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...] = ()
+    # Where the kind has its parts; tells which selectors lead to one place.
+    mapping: CompiledMapping | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether it acts; with `mode: Warn` or `Audit` it is only tried."""
+        return bool(self.document.spec.mode == "Enforce")
 
     @property
     def is_flat(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from webhook.mapping.fields import is_secret, read_ref
-from webhook.model.decision import NOT_SHOWN, Rule, Source
+from webhook.model.decision import NOT_SHOWN, Rule, Source, without_credentials
 from webhook.policy.effective import Effective, effective_entries, place_of
 from webhook.policy.enforcement import IMPOSED, MUTATING, CompiledPolicy, Entry, Slot
 
@@ -39,6 +39,7 @@ class Explained:
     rule: Rule
     value: Any
     source: Source
+    slot: Slot
     overrides: tuple[Overridden, ...] = ()
 
     @property
@@ -85,7 +86,10 @@ def explain(policies: Sequence[CompiledPolicy]) -> list[Explained]:
     writing: dict[tuple[str, tuple[str, ...]], list[Explained]] = {}
     for group in groups.values():
         for entry, explained in _explain_group(group):
-            if explained.rule in MUTATING:
+            if len(set(entry.enforcement.origins.values())) > 1:
+                overridden = [other for effective in group for other in effective.overrides]
+                judging += _explain_merged(entry, explained, overridden)
+            elif explained.rule in MUTATING:
                 writing.setdefault(place_of(entry), []).append(explained)
             else:
                 judging.append(explained)
@@ -116,7 +120,35 @@ def _explain_group(group: list[Effective]) -> Iterator[tuple[Entry, Explained]]:
                 rule=entry.enforcement.rule,
                 value=_shown(entry),
                 source=entry.enforcement.source,
+                slot=slot,
                 overrides=tuple(overrides),
+            ),
+        )
+
+
+def _explain_merged(
+    entry: Entry, explained: Explained, others: Sequence[Entry]
+) -> Iterator[Explained]:
+    """A default item that several policies gave together: each attribute has its own origin."""
+    for name, source in entry.enforcement.origins.items():
+        attribute = entry.field.attributes[name]
+        hidden = attribute.sensitive or entry.field.sensitive
+        path = tuple(name.split("."))
+        values = {
+            other.enforcement.source: read_ref(other.enforcement.value, path) for other in others
+        }
+        value = read_ref(entry.enforcement.value, path)
+        yield replace(
+            explained,
+            field=f"{explained.field}.{name}",
+            value=NOT_SHOWN if hidden else _masked(value),
+            source=source,
+            overrides=tuple(
+                [
+                    Overridden(explained.rule, NOT_SHOWN if hidden else _masked(theirs), whose)
+                    for whose, theirs in values.items()
+                    if theirs is not None and whose != source
+                ]
             ),
         )
 
@@ -154,7 +186,19 @@ def _shown(entry: Entry) -> Any:
         or any(attribute is not None and attribute.sensitive for attribute in attributes)
         or _holds_secret(value)
     )
-    return NOT_SHOWN if hidden else value
+    return NOT_SHOWN if hidden else _masked(value)
+
+
+def _masked(value: Any) -> Any:
+    match value:
+        case str():
+            return without_credentials(value)
+        case dict():
+            return {key: _masked(part) for key, part in value.items()}
+        case list():
+            return [_masked(part) for part in value]
+        case _:
+            return value
 
 
 def _holds_secret(value: Any) -> bool:

@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.catalog import native_spellings
 from webhook.mapping.fields import Field, read_ref
 from webhook.model.decision import Rule, Source
+from webhook.model.labels import is_label_key, is_label_value
 from webhook.model.names import did_you_mean
 from webhook.model.values import FieldType, json_type
 from webhook.policy.enforcement import Enforcement
+from webhook.policy.item_names import EXCLUDE, ItemNames, Presence, Report
+from webhook.policy.rule_values import rule_named
 
 # What an item that has no key is identified by instead, where it has it.
 _KEY_FALLBACKS = {"storage.pvc": "claimName"}
 
-# Adds a problem at a path.
-Report = Callable[[str, str], None]
+_EXCLUDE = Field(EXCLUDE, FieldType.BOOLEAN, (EXCLUDE,), native=True)
+
 # Reads the value of one rule of a field; None: it was a problem, or the rule asks for nothing.
 ReadRule = Callable[[Rule, Any, Field, str], Enforcement | None]
 
@@ -41,11 +43,14 @@ class ItemEntry:
 class ItemRules:
     """Reads what a policy says about one itemized field."""
 
-    def __init__(self, field: Field, source: Source, report: Report, read: ReadRule) -> None:
+    def __init__(
+        self, field: Field, source: Source, report: Report, warn: Report, read: ReadRule
+    ) -> None:
         self._field = field
         self._source = source
         self._report = report
         self._read = read
+        self._names = ItemNames(field, report, warn)
 
     def defaults(self, value: Any, path: str) -> Iterator[ItemEntry]:
         """The section below `defaults`: `{instances: [...], attributes: {...}}`."""
@@ -56,35 +61,50 @@ class ItemRules:
             if name == self._field.item_key:
                 self._report(at, f"{name} tells the items apart, so it can have no default")
                 continue
+            if name in self._names.presences:
+                self._report(at, f"{name} can have rules, but no default")
+                continue
             enforcement = self._read(Rule.DEFAULT, part, self._field.attributes[name], at)
             if enforcement is not None:
                 yield ItemEntry(enforcement, at, attribute=name)
 
     def rules(
-        self, value: Any, path: str, read_rules: Callable[[Field, Any, str], Iterator[Enforcement]]
+        self,
+        value: Any,
+        path: str,
+        read_rules: Callable[[Field, Any, str, Mapping[str, Field]], Iterator[Enforcement]],
     ) -> Iterator[ItemEntry]:
         """The section below `rules`; *read_rules* reads the rules of one attribute."""
         sections = self._sections(value, path)
         yield from self._item_rules(sections.get("instances"), f"{path}.instances")
         where = f"{path}.attributes"
         for name, part, at in self._attributes(sections.get("attributes"), where):
-            for enforcement in read_rules(self._field.attributes[name], part, at):
-                yield ItemEntry(enforcement, f"{at}.{enforcement.rule}", attribute=name)
+            attributes = self._field.attributes
+            presence = self._names.presences.get(name)
+            meant, given = name, part
+            if presence is not None:
+                meant, given = presence.attribute, self._sound_rules(name, presence, part, at)
+            for enforcement in read_rules(attributes.get(meant, _EXCLUDE), given, at, attributes):
+                yield ItemEntry(enforcement, f"{at}.{enforcement.rule}", attribute=meant)
+
+    def _sound_rules(self, name: str, presence: Presence, value: Any, path: str) -> Any:
+        """The rules on whether something is there, without those that this does not have."""
+        if not isinstance(value, dict):
+            return value
+        known = presence.rules
+        sound = {}
+        for word, body in value.items():
+            if rule_named(word) in known:
+                sound[word] = body
+            else:
+                self._report(
+                    f"{path}.{word}", f"{name} has no such rule; it has {', '.join(known)}"
+                )
+        return sound
 
     def _sections(self, value: Any, path: str) -> Mapping[str, Any]:
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self._report(path, f"must be {{instances, attributes}}, got {json_type(value)}")
-            return {}
         known = ("instances", "attributes") if self._field.ruled else ("instances",)
-        sections: dict[str, Any] = {}
-        for word, part in value.items():
-            if word.lower() in known and word.lower() not in sections:
-                sections[word.lower()] = part
-            else:
-                self._report(f"{path}.{word}", f"unknown field{did_you_mean(word, known)}")
-        return sections
+        return self._names.sections(value, path, known)
 
     # -- items ------------------------------------------------------------------------------
 
@@ -115,7 +135,7 @@ class ItemRules:
             return None
         read: dict[str, Any] = {}
         sound = True
-        for name, value, at in self._leaves(item, path):
+        for name, value, at in self._names.attributes(item, path):
             if name is None:
                 sound = False
                 continue
@@ -124,6 +144,13 @@ class ItemRules:
             enforcement = self._read(Rule.DEFAULT, value, self._field.attributes[name], at)
             if enforcement is None:
                 sound = False
+                continue
+            attribute = self._field.attributes[name]
+            if not attribute.ref and name != self._field.item_key:
+                # What says nothing here may be said all the same, and so may a plain "no".
+                if not attribute.is_ignored and enforcement.meaning is not False:
+                    self._report(at, "has no home in a pod template")
+                    sound = False
                 continue
             node = read
             *sections, leaf = name.split(".")
@@ -141,7 +168,20 @@ class ItemRules:
             read.pop(key, None)
             named = read.get(_KEY_FALLBACKS.get(self._field.name, ""))
             read = {key: named or generated_key(read), **read}
-        return read
+        return read if self._is_well_named(read, path) else None
+
+    def _is_well_named(self, item: Mapping[str, Any], path: str) -> bool:
+        """Whether Kubernetes would take a default label or annotation."""
+        if self._field.name not in ("labels", "annotations"):
+            return True
+        kind = self._field.name.removesuffix("s")
+        if not is_label_key(item["name"]):
+            self._report(f"{path}.name", f"the key {item['name']!r} is no name of a {kind}")
+            return False
+        if kind == "label" and not is_label_value(item.get("value", "")):
+            self._report(f"{path}.value", "can't be the value of a label")
+            return False
+        return True
 
     def _item_rules(self, value: Any, path: str) -> Iterator[ItemEntry]:
         if value is None:
@@ -151,6 +191,9 @@ class ItemRules:
             return
         for word, body in value.items():
             where = f"{path}.{word}"
+            for name in ("canAdd", "locked"):
+                if word.lower() == name.lower():
+                    self._names.note(where, word, name)
             match word.lower():
                 case "canadd" if isinstance(body, bool):
                     if not body:
@@ -176,8 +219,12 @@ class ItemRules:
         if isinstance(value, list):
             # As one sample of the reference writes it: a list of maps with one key each.
             pairs = [pair for part in value if isinstance(part, dict) for pair in part.items()]
-            if len(pairs) != len(value) or len(dict(pairs)) != len(pairs):
+            if len(pairs) != len(value):
                 self._report(path, "must be an object of attributes")
+                return
+            names = [name for name, _ in pairs]
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                self._report(path, f"attribute {name!r} is there twice")
                 return
             value = dict(pairs)
         if value is None:
@@ -185,46 +232,20 @@ class ItemRules:
         if not isinstance(value, dict):
             self._report(path, f"must be an object of attributes, got {json_type(value)}")
             return
-        for name, part, at in self._leaves(value, path):
+        for name, part, at in self._names.ruled(value, path):
             if name is None:
                 continue
-            if name in self._field.ruled:
+            if name in self._field.ruled or name in self._names.presences:
                 yield name, part, at
             else:
-                hint = did_you_mean(name, self._field.ruled)
-                self._report(at, f"no default or rule can be given for attribute {name!r}{hint}")
+                self._report(at, f"no default or rule can be given for {self._unruled(name)}")
 
-    def _leaves(
-        self, node: dict[str, Any], path: str, prefix: str = ""
-    ) -> Iterator[tuple[str | None, Any, str]]:
-        """Each attribute below *node*; None for one that is unknown, which is reported."""
-        for key, value in node.items():
-            where = f"{path}.{key}"
-            name = self._canonical(f"{prefix}{key}")
-            if name in self._field.attributes:
-                yield name, value, where
-            elif name is None:
-                known = sorted(self._field.attributes)
-                self._report(where, f"unknown attribute{did_you_mean(f'{prefix}{key}', known)}")
-                yield None, value, where
-            elif isinstance(value, dict):
-                yield from self._leaves(value, where, f"{name}.")
-            elif value is not None:
-                self._report(where, f"must be an object, got {json_type(value)}")
-                yield None, value, where
-
-    def _canonical(self, path: str) -> str | None:
-        """The attribute, or the section of attributes, that *path* means, in any case."""
-        spelt = native_spellings().get(f"{self._field.name}.{path}".lower())
-        if spelt is not None and spelt.startswith(f"{self._field.name}."):
-            return spelt.removeprefix(f"{self._field.name}.")
-        for name in self._field.attributes:
-            parts = name.split(".")
-            for depth in range(1, len(parts) + 1):
-                prefix = ".".join(parts[:depth])
-                if prefix.lower() == path.lower():
-                    return prefix
-        return None
+    def _unruled(self, name: str) -> str:
+        """The end of a message about an attribute that policies can't rule."""
+        if name == self._field.item_key:
+            return f"{name}: it tells the items apart; name them in instances.locked"
+        known = ", ".join(self._field.ruled)
+        return f"attribute {name!r}" + (f"; there are rules for {known}" if known else "")
 
 
 def generated_key(item: Mapping[str, Any]) -> str:

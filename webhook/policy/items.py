@@ -7,29 +7,42 @@ What was excluded is remembered in an annotation, so that a second pass does not
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from webhook.mapping.fields import Field, RefMismatchError, read_ref
-from webhook.mapping.locate import is_free
-from webhook.model.decision import NOT_SHOWN, Rule, Source
+from webhook.mapping.codecs import Unreadable
+from webhook.mapping.fields import Field
+from webhook.mapping.homes import NO_HOME
+from webhook.model.decision import NOT_SHOWN, NotApplied, Rule, Source
 from webhook.model.pointer import Path, lookup
-from webhook.model.values import ValueTypeError, read_value, same_value
+from webhook.model.values import ValueTypeError, as_value, read_value, same_value
 from webhook.patch import Editor
+from webhook.policy.agreement import broken_rule, refused_attributes
 from webhook.policy.effective import ItemPlan
-from webhook.policy.enforcement import Enforcement
-from webhook.policy.judge import Problem, judge, show
+from webhook.policy.enforcement import Derivation, Enforcement
+from webhook.policy.item_lists import (
+    Item,
+    Spot,
+    attributes_of,
+    content_value,
+    item_list,
+    means_the_same,
+)
+from webhook.policy.judge import Problem, expected_type, judge, show
 
 EXCLUDED = "policy.gatewright.io/excluded"
-_ANNOTATION: Path = ("metadata", "annotations", EXCLUDED)
+_ANNOTATIONS: Path = ("metadata", "annotations")
+
+# Rules of an item's attributes that ask for something, and not only judge what is there.
+_ASKING = frozenset({Rule.REQUIRED, Rule.CAN_EDIT})
 
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
-    """A value that was written: where, of which item, by which enforcement."""
+    """A value that was written: where, of which item, by which enforcement, from which policy."""
 
     path: Path
     attribute: str
@@ -37,6 +50,7 @@ class ItemChange:
     value: Any
     field: Field
     enforcement: Enforcement
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +71,9 @@ class ItemizedField:
     """
     One itemized field at one place.
 
-    *name* is what the annotation calls it: its policy path. *path* leads to the list. *old* is
-    the object before an update.
+    *name* is what the annotation calls it: its policy path. *path* leads to the items. *old* is
+    the object before an update. Where not *is_main*, policies add nothing and ask for nothing:
+    the place is a container beside the one that they mean.
     """
 
     def __init__(
@@ -69,258 +84,402 @@ class ItemizedField:
         editor: Editor,
         old: dict[str, Any] | None,
         old_path: Path | None,
+        *,
+        is_main: bool = True,
     ) -> None:
         self.plan = plan
         self._name = name
-        self._path = path
         self._editor = editor
-        self._key = plan.field.item_key
-        self._default_items = {item.meaning: item for item in plan.items}
+        self._list = item_list(plan, editor.document, path)
+        self._is_main = is_main
+        self.not_applied: list[NotApplied] = []
+        self._given = {item.meaning: item for item in plan.items}
         self._old = old
         self._is_update = old is not None
-        before = lookup(old, old_path) if old_path is not None else None
-        self._before = before if isinstance(before, list) else []
-        self._before_by_key = {self._key_of(item): item for item in reversed(self._before)}
-        self._is_untouched = old_path is not None and same_value(before, self._current())
+        # Without an old place nothing was there before.
+        self._old_list = item_list(plan, old if old_path is not None else {}, old_path or ())
+        self._before = self._old_list.items() if old_path is not None else []
+        self._before_by_key = {item.key: item for item in reversed(self._before) if item.key}
+        self._is_untouched = old_path is not None and same_value(
+            self._old_list.raw(), self._list.raw()
+        )
 
     # -- mutation ---------------------------------------------------------------------------
 
     def mutate(self) -> Iterator[ItemChange]:
         """Exclude, complete and add items. On an update only where the list was changed."""
-        if self._is_untouched or not self._is_list():
+        if self._is_untouched or not self._list.is_possible:
             return
         self._exclude()
-        for index, item in enumerate(self._items()):
-            if isinstance(item, dict) and not same_value(self._item_before(item, index), item):
-                yield from self._complete((*self._path, index), item)
-        present = {self._key_of(item) for item in self._items()}
+        if not self._is_main:
+            return
+        for item in self._list.items():
+            before = self._item_before(item)
+            if before is None or not same_value(before.node, item.node):
+                yield from self._complete(item)
         excluded = self._excluded()
-        for key, enforcement in self._default_items.items():
-            if key in present or key in excluded:
+        for key, enforcement in self._given.items():
+            if key in excluded:
                 continue
-            item = copy.deepcopy(enforcement.value)
-            for attribute, default in self.plan.defaults.items():
-                _fill(item, self.plan.field.attributes[attribute].ref, default.value)
-            if isinstance(self._current(), list):
-                path: Path = (*self._path, len(self._items()))
-                self._editor.write(path, item)
-            else:
-                path = (*self._path, 0)
-                self._editor.write(self._path, [item])
-            yield ItemChange(path, "", key, NOT_SHOWN, self.plan.field, enforcement)
+            if all(item.key != key for item in self._list.items()):
+                path = self._list.add(self._editor, enforcement.value)
+                yield self._change(path, "", key, NOT_SHOWN, enforcement)
+                for item in self._list.items():
+                    if item.key == key:
+                        yield from self._complete_added(item)
+            for path in self._list.spread(self._editor, enforcement.value):
+                yield self._change(path, "", key, NOT_SHOWN, enforcement)
 
     def _exclude(self) -> None:
         """Take out what the submitter excludes. A key that no default has needs no memory."""
         excluded = self._excluded()
-        for index in range(len(self._items()) - 1, -1, -1):
-            item = self._items()[index]
-            if isinstance(item, dict) and item.get("exclude") is True:
-                key = self._key_of(item)
-                if key is not None and key in self._default_items:
-                    excluded.add(key)
-                self._editor.remove((*self._path, index))
-        if excluded != self._excluded() and is_free(self._editor.document, _ANNOTATION):
-            remembered = _remembered(self._editor.document)
-            remembered[self._name] = sorted(excluded)
-            text = json.dumps(remembered, sort_keys=True, separators=(",", ":"))
-            self._editor.write(_ANNOTATION, text)
+        kept = set()
+        for item in reversed(self._list.items()):
+            if not isinstance(item.node, dict) or item.node.get("exclude") is not True:
+                kept.add(item.key)
+                continue
+            if item.key is not None and item.key in self._given:
+                excluded.add(item.key)
+            self._list.remove(self._editor, item)
+        # One of the same key is there as well: two items with one key, which is judged.
+        excluded -= kept
+        if excluded != self._excluded():
+            _remember(self._editor, self._name, excluded)
 
-    def _complete(self, path: Path, item: dict[str, Any]) -> Iterator[ItemChange]:
+    def _complete(self, item: Item) -> Iterator[ItemChange]:
         """Fill the attributes that *item* lacks: from the default item of its key, then all."""
-        key = self._key_of(item) or ""
-        default = self._default_items.get(key)
-        for attribute, field in self.plan.field.attributes.items():
+        given = self._given.get(item.key) if item.key is not None else None
+        wanted: dict[str, tuple[Any, Enforcement]] = {}
+        for attribute in attributes_of(self.plan.field):
             enforcement = self.plan.defaults.get(attribute)
             value = None if enforcement is None else enforcement.value
-            if default is not None:
-                own = read_ref(default.value, field.ref)
-                if own is not None:
-                    enforcement, value = default, own
-            if enforcement is None or self._has_another_source(item, field.ref[0]):
+            own = None if given is None else content_value(given.value, attribute)
+            if given is not None and own is not None:
+                enforcement, value = given, own
+            if enforcement is not None and not self._has_another_source(item, attribute):
+                wanted[attribute] = value, enforcement
+        refused = self._refused(item, {name: value for name, (value, _) in wanted.items()})
+        for attribute, (value, enforcement) in wanted.items():
+            if attribute in refused:
+                self._leave_out(item, attribute, enforcement, refused[attribute])
+            else:
+                yield from self._fill(item, attribute, value, enforcement)
+        yield from self._derive(item)
+
+    def _complete_added(self, item: Item) -> Iterator[ItemChange]:
+        """What a default item leaves to the defaults of all items; told with the item itself."""
+        wanted = {name: default.value for name, default in self.plan.defaults.items()}
+        refused = self._refused(item, wanted)
+        for attribute, enforcement in self.plan.defaults.items():
+            if attribute not in refused and not self._has_another_source(item, attribute):
+                for _ in self._fill(item, attribute, enforcement.value, enforcement):
+                    pass
+        yield from self._derive(item)
+
+    def _derive(self, item: Item) -> Iterator[ItemChange]:
+        for attribute, enforcement in self.plan.derived.items():
+            value = self._derived(item, attribute)
+            if value is None or all(found is not None for _, found in self._spots(item, attribute)):
+                continue
+            field = self.plan.field.attributes[attribute]
+            meaning = read_value(value, enforcement.type)
+            given = replace(enforcement, value=value, meaning=meaning)
+            reason = broken_rule(self.plan.judges.get(attribute, ()), field, given)
+            reason = reason or self._refused(item, {attribute: value}).get(attribute, "")
+            if reason:
+                self._leave_out(item, attribute, enforcement, reason)
+            else:
+                yield from self._fill(item, attribute, value, enforcement)
+
+    def _refused(self, item: Item, wanted: Mapping[str, Any]) -> Mapping[str, str]:
+        """Which of the values *wanted* for attributes don't go with what *item* has, and why."""
+        if self.plan.field.home is not NO_HOME or not wanted:
+            return {}
+        given: dict[str, Any] = {}
+        for attribute in attributes_of(self.plan.field):
+            for _, value in self._spots(item, attribute):
+                if value is not None:
+                    given[attribute] = value
+        absent = {name: value for name, value in wanted.items() if name not in given}
+        return refused_attributes(self.plan.field, given, absent)
+
+    def _leave_out(self, item: Item, attribute: str, enforcement: Enforcement, reason: str) -> None:
+        path = (*item.path, *self.plan.field.attributes[attribute].ref)
+        source = enforcement.source_of(attribute)
+        field = f"{self.plan.field.name}.{attribute}"
+        self.not_applied.append(NotApplied(path, field, enforcement.rule, reason, source))
+
+    def _spots(self, item: Item, attribute: str) -> list[Spot]:
+        return self._list.spots(item, attribute)
+
+    def _derived(self, item: Item, attribute: str) -> Any:
+        """What a `defaultFrom` gives for *attribute* of *item*; None without a source."""
+        enforcement = self.plan.derived.get(attribute)
+        if enforcement is None:
+            return None
+        derivation: Derivation = enforcement.meaning
+        for _, source in self._list.spots(item, derivation.field):
+            if source is None:
                 continue
             try:
-                if read_ref(item, field.ref) is not None:
-                    continue
-            except RefMismatchError:
-                continue
-            self._editor.write((*path, *field.ref), value)
-            yield ItemChange((*path, *field.ref), attribute, key, value, field, enforcement)
+                amount = read_value(source, derivation.type) * derivation.factor
+                value = as_value(amount, enforcement.type, like=source)
+                # A value that could not be read again is none.
+                return None if value is None else value if _reads(value, enforcement) else None
+            except ValueTypeError:
+                return None
+        return None
 
-    def _has_another_source(self, item: dict[str, Any], name: str) -> bool:
-        """Whether *item* has one of the names that exclude *name*: a variable has one source."""
+    def _fill(
+        self, item: Item, attribute: str, value: Any, enforcement: Enforcement
+    ) -> Iterator[ItemChange]:
+        for path in self._list.fill(self._editor, item, attribute, value):
+            yield self._change(path, attribute, item.label, value, enforcement)
+
+    def _change(
+        self, path: Path, attribute: str, key: str, value: Any, enforcement: Enforcement
+    ) -> ItemChange:
+        field = self.plan.field.attributes[attribute] if attribute else self.plan.field
+        source = enforcement.source_of(attribute)
+        return ItemChange(path, attribute, key, value, field, enforcement, source)
+
+    def _has_another_source(self, item: Item, attribute: str) -> bool:
+        """Whether *item* has a name that excludes that of *attribute*: a variable has one."""
         exclusive = self.plan.field.exclusive
-        return name in exclusive and any(
-            item.get(other) is not None for other in exclusive if other != name
+        name = attribute.partition(".")[0]
+        if name not in exclusive:
+            return False
+        return any(
+            value is not None
+            for other in attributes_of(self.plan.field)
+            if (first := other.partition(".")[0]) in exclusive and first != name
+            for _, value in self._list.spots(item, other)
         )
 
     # -- judging ----------------------------------------------------------------------------
 
     def judge(self) -> Iterator[ItemProblem]:
         """Judge the items as they now are."""
-        if self._is_untouched or not self._is_list():
+        if self._is_untouched or not self._list.is_possible:
             return
-        yield from self._judge_additions()
-        yield from self._judge_locked()
-        for index, item in enumerate(self._items()):
-            if isinstance(item, dict):
-                yield from self._judge_attributes((*self._path, index), item)
+        if self._is_main:
+            yield from self._judge_additions()
+            yield from self._judge_locked()
+        for item in self._list.items():
+            if isinstance(item.node, dict) or self.plan.field.home.items:
+                yield from self._judge_attributes(item)
 
     def _judge_additions(self) -> Iterator[ItemProblem]:
         rule = self.plan.can_add
         if rule is None:
             return
-        keys = ", ".join(sorted(self._default_items))
-        accepted = f"only {keys}" if keys else "no items"
-        for index, item in enumerate(self._items()):
-            key = self._key_of(item)
-            if key not in self._default_items and self._item_before(item, index) is None:
-                problem = Problem("the policy does not allow other items", accepted)
-                path = (*self._path, index)
-                yield self._problem(path, "", key or str(index), rule, problem, key)
+        keys = ", ".join(sorted(self._given))
+        wrong = "the policy does not allow {} items"
+        accepted = f"only {keys}" if keys else "an empty list, or none"
+        for item in self._list.items():
+            if item.key not in self._given and self._item_before(item) is None:
+                problem = Problem(wrong.format("other" if keys else "any"), accepted)
+                yield self._problem(item.path, "", item.label, rule, problem, item.key)
 
     def _judge_locked(self) -> Iterator[ItemProblem]:
         """Each locked default item is there, as the policy gives it."""
-        items = {self._key_of(item): (index, item) for index, item in enumerate(self._items())}
-        before = self._before_by_key
+        items: dict[str | None, list[Item]] = {}
+        for item in self._list.items():
+            # One that is excluded is to go, though nobody may have taken it out yet.
+            if not (isinstance(item.node, dict) and item.node.get("exclude") is True):
+                items.setdefault(item.key, []).append(item)
         for key, rule in self.plan.locked.items():
-            default = self._default_items.get(key)
-            if default is None:
+            given = self._given.get(key)
+            if given is None:
                 continue  # It guards default items; without one there is nothing to guard.
-            found = items.get(key)
-            if found is not None and found[1].get("exclude") is True:
-                found = None  # It is to go, though nobody has taken it out yet.
-            was_wrong = self._is_update and (
-                key not in before or next(self._differences(default, before[key]), None) is not None
+            if key not in items:
+                yield from self._judge_missing(key, rule)
+            for item in items.get(key, ()):
+                yield from self._judge_differences(item, given, rule)
+        if self.plan.kept is not None:
+            for key in self._given:
+                if key not in items and key not in self.plan.locked:
+                    yield from self._judge_missing(key, self.plan.kept)
+
+    def _judge_missing(self, key: str, rule: Enforcement) -> Iterator[ItemProblem]:
+        remembered = _remembered(self._old or {}).get(self._name, [])
+        is_excluded = key in self._excluded() or self._is_excluded_here(key)
+        was_missing = self._is_update and key not in self._before_by_key
+        if was_missing and not (is_excluded and key not in remembered):
+            return
+        if is_excluded:
+            problem = Problem(
+                "the policy locks this item, and it is excluded", "leave its exclude out"
             )
-            if found is None:
-                remembered = _remembered(self._old or {}).get(self._name, [])
-                newly = key in self._excluded() and key not in remembered
-                if newly or not (was_wrong and key not in before):
-                    problem = Problem(
-                        "the policy locks this item, and it is missing", "as the policy gives it"
-                    )
-                    yield self._problem(self._path, "", key, rule, problem, None)
-                continue
-            index, item = found
-            for attribute in self._differences(default, item):
-                if was_wrong and _same_attribute(self.plan.field, attribute, before.get(key), item):
-                    continue
-                field = self.plan.field.attributes[attribute]
-                wanted = read_ref(default.value, field.ref)
-                accepted = NOT_SHOWN if field.sensitive else show(wanted)
-                problem = Problem(
-                    "the policy locks this item",
-                    f"only {accepted}" if wanted is not None else "no value",
-                )
-                path = (*self._path, index, *field.ref)
-                value = lookup(item, field.ref)
-                yield self._problem(path, attribute, key, rule, problem, value)
+        else:
+            problem = Problem(
+                "the policy locks this item, and it is missing", "leave the list to the policy"
+            )
+        yield self._problem(self._list.path, "", key, rule, problem, None)
 
-    def _differences(self, default: Enforcement, item: Any) -> Iterator[str]:
-        """Attributes in which *item* is not as the policy makes it."""
-        for attribute, field in self.plan.field.attributes.items():
-            wanted = read_ref(default.value, field.ref)
-            if wanted is None and attribute in self.plan.defaults:
-                wanted = self.plan.defaults[attribute].value
-            if not _means_the_same(field, wanted, lookup(item, field.ref)):
-                yield attribute
-
-    def _judge_attributes(self, path: Path, item: dict[str, Any]) -> Iterator[ItemProblem]:
-        key = self._key_of(item) or str(path[-1])
-        before = self._item_before(item, path[-1])
-        for attribute, rules in self.plan.judges.items():
-            field = self.plan.field.attributes[attribute]
-            value = lookup(item, field.ref)
-            if before is not None and same_value(lookup(before, field.ref), value):
-                continue
-            minimum = next((rule for rule in rules if rule.rule is Rule.MIN), None)
-            for rule in rules:
-                try:
-                    meaning = None if value is None else read_value(value, rule.type)
-                except ValueTypeError as error:
-                    problem = Problem("has the wrong type", error.expected)
-                    at = (*path, *field.ref)
-                    yield ItemProblem(
-                        at, attribute, key, Rule.TYPE, problem, value, field, rule.source
-                    )
-                    break
-                standard = self._standard(key, attribute)
-                found = judge(rule, meaning, default=standard, minimum=minimum)
-                if found is not None and not self._is_less_bad(rule, found, before, field):
-                    yield self._problem((*path, *field.ref), attribute, key, rule, found, value)
-
-    def _standard(self, key: str, attribute: str) -> Enforcement | None:
-        """What canEdit compares an attribute with: the default item's, else that of all items."""
-        default = self._default_items.get(key)
-        common = self.plan.defaults.get(attribute)
-        if default is None:
-            return common
-        field = self.plan.field.attributes[attribute]
-        own = read_ref(default.value, field.ref)
-        if own is None or field.type is None:
-            return common
-        return Enforcement(
-            Rule.DEFAULT, own, read_value(own, field.type), field.type, default.source
+    def _is_excluded_here(self, key: str) -> bool:
+        return any(
+            item.key == key and isinstance(item.node, dict) and item.node.get("exclude") is True
+            for item in self._list.items()
         )
 
+    def _judge_differences(
+        self, item: Item, given: Enforcement, rule: Enforcement
+    ) -> Iterator[ItemProblem]:
+        before = self._before_by_key.get(item.key)
+        was_wrong = self._is_update and (
+            before is None or next(self._differences(given, before, self._old_list), None)
+        )
+        for attribute, path, value in self._differences(given, item, self._list):
+            if was_wrong and before is not None and self._had(before, attribute, value):
+                continue
+            field = self.plan.field.attributes[attribute]
+            wanted = content_value(given.value, attribute)
+            accepted = f"only {show(wanted)}" if wanted is not None else "no value"
+            if field.sensitive:
+                accepted = "leave the item out"
+            problem = Problem("the policy locks this item", accepted)
+            yield self._problem(path, attribute, item.label, rule, problem, value)
+
+    def _differences(
+        self, given: Enforcement, item: Item, where: Any
+    ) -> Iterator[tuple[str, Path, Any]]:
+        """Attributes in which *item* is not as the policy makes it, and where."""
+        for attribute in attributes_of(self.plan.field):
+            field = self.plan.field.attributes[attribute]
+            wanted = content_value(given.value, attribute)
+            if wanted is None and attribute in self.plan.defaults:
+                wanted = self.plan.defaults[attribute].value
+            if wanted is None and attribute in self.plan.derived:
+                wanted = self._derived(item, attribute)
+            for path, value in where.spots(item, attribute):
+                if not means_the_same(field, wanted, value):
+                    yield attribute, path, value
+
+    def _had(self, before: Item, attribute: str, value: Any) -> bool:
+        return any(same_value(old, value) for _, old in self._old_list.spots(before, attribute))
+
+    def _judge_attributes(self, item: Item) -> Iterator[ItemProblem]:
+        before = self._item_before(item)
+        for attribute, rules in self.plan.judges.items():
+            field = self.plan.field.attributes[attribute]
+            old = () if before is None else self._old_list.spots(before, attribute)
+            held = rules if self._is_main else [r for r in rules if r.rule not in _ASKING]
+            report = partial(self._problem, attribute=attribute, key=item.label)
+            for spot in self._list.spots(item, attribute):
+                if not any(_is_same(field, past, spot) for past in old):
+                    yield from self._judge_value(item, spot, attribute, held, old, report)
+
+    def _judge_value(
+        self,
+        item: Item,
+        spot: Spot,
+        attribute: str,
+        rules: Any,
+        old: Any,
+        report: Any,
+    ) -> Iterator[ItemProblem]:
+        path, value = spot
+        minimum = next((rule for rule in rules if rule.rule is Rule.MIN), None)
+        for rule in rules:
+            try:
+                meaning = None if value is None else read_value(value, rule.type)
+            except ValueTypeError as error:
+                problem = Problem("has the wrong type", expected_type(error.expected, value))
+                yield report(path=path, rule=rule, problem=problem, value=value, told=Rule.TYPE)
+                return
+            standard = self._standard(item, attribute)
+            found = judge(rule, meaning, default=standard, minimum=minimum, beside=rules)
+            if found is not None and not self._is_less_bad(rule, found, meaning, old):
+                yield report(path=path, rule=rule, problem=found, value=value)
+
+    def _standard(self, item: Item, attribute: str) -> Enforcement | None:
+        """What canEdit compares an attribute with: the default item's, else that of all items."""
+        given = self._given.get(item.key) if item.key is not None else None
+        common = self.plan.defaults.get(attribute)
+        field = self.plan.field.attributes[attribute]
+        own = None if given is None else content_value(given.value, attribute)
+        source = common.source if common is not None else None
+        if own is None and common is None:
+            own = self._derived(item, attribute)
+            derived = self.plan.derived.get(attribute)
+            source = derived.source if derived is not None else None
+        elif given is not None and own is not None:
+            source = given.source_of(attribute)
+        if own is None or field.type is None or source is None:
+            return common
+        return Enforcement(Rule.DEFAULT, own, read_value(own, field.type), field.type, source)
+
     def _is_less_bad(
-        self, rule: Enforcement, found: Problem, before: dict[str, Any] | None, field: Field
+        self, rule: Enforcement, found: Problem, meaning: Any, old: list[Spot]
     ) -> bool:
-        old = None if before is None else lookup(before, field.ref)
-        try:
-            was = None if old is None else judge(rule, read_value(old, rule.type))
-        except ValueTypeError:
-            return False
-        return was is not None and bool(found.badness < was.badness)
+        """Whether an update broke *rule* here before, and is now nearer to keeping it."""
+        for _, value in old:
+            try:
+                before = None if value is None else read_value(value, rule.type)
+            except ValueTypeError:
+                continue
+            was = None if before is None else judge(rule, before)
+            if was is None:
+                continue
+            if isinstance(before, tuple) and isinstance(meaning, tuple):
+                # The bad elements of a list may stay where they are; new ones may not come.
+                added = tuple([element for element in meaning if element not in before])
+                return judge(rule, added) is None
+            return bool(found.badness < was.badness)
+        return False
 
     # -- reading ----------------------------------------------------------------------------
 
-    def _is_list(self) -> bool:
-        """Whether a list is there, or may be. What else stands here is of a wrong type."""
-        current = self._current()
-        if current is None:
-            return is_free(self._editor.document, self._path)
-        return isinstance(current, list)
-
-    def _current(self) -> Any:
-        return lookup(self._editor.document, self._path)
-
-    def _items(self) -> list[Any]:
-        current = self._current()
-        return current if isinstance(current, list) else []
-
-    def _key_of(self, item: Any) -> str | None:
-        key = item.get(self._key) if isinstance(item, dict) else None
-        return key if isinstance(key, str) and key else None
-
-    def _item_before(self, item: dict[str, Any], index: Any) -> dict[str, Any] | None:
-        """The item of the same key before an update, else the one at the same position."""
-        key = self._key_of(item)
-        if key is not None:
-            candidate = self._before_by_key.get(key)
-            return candidate if isinstance(candidate, dict) else None
-        if isinstance(index, int) and index < len(self._before):
-            candidate = self._before[index]
-            return candidate if isinstance(candidate, dict) else None
+    def _item_before(self, item: Item) -> Item | None:
+        """The item of the same key before an update; without a key, the one at its position."""
+        if item.key is not None:
+            return self._before_by_key.get(item.key)
+        index = item.path[-1]
+        for before in self._before:
+            if before.key is None and before.path[-1] == index:
+                return before
         return None
 
     def _excluded(self) -> set[str]:
         return set(_remembered(self._editor.document).get(self._name, ()))
 
     def _problem(
-        self, path: Path, attribute: str, key: str, rule: Enforcement, problem: Problem, value: Any
+        self,
+        path: Path,
+        attribute: str,
+        key: str,
+        rule: Enforcement,
+        problem: Problem,
+        value: Any,
+        told: Rule | None = None,
     ) -> ItemProblem:
         field = self.plan.field.attributes.get(attribute, self.plan.field)
         if not attribute:
             # The key of an item tells no secret, whatever its values are.
-            field = self.plan.field.attributes.get(self._key, field)
-        told = Rule.LOCKED if rule.rule is Rule.IMPOSED else rule.rule
+            field = self.plan.field.attributes.get(self.plan.field.item_key, field)
+        if told is None:
+            told = Rule.LOCKED if rule.rule is Rule.IMPOSED else rule.rule
+        if isinstance(value, Unreadable):
+            value = value.raw
         return ItemProblem(path, attribute, key, told, problem, value, field, rule.source)
+
+
+def _reads(value: Any, enforcement: Enforcement) -> bool:
+    read_value(value, enforcement.type)
+    return True
+
+
+def _is_same(field: Field, before: Spot, now: Spot) -> bool:
+    """Whether a value was there before, in this or another spelling (`10` and `"10"`)."""
+    if same_value(before[1], now[1]):
+        return True
+    return now[1] is not None and means_the_same(field, before[1], now[1])
 
 
 def _remembered(document: dict[str, Any]) -> dict[str, list[str]]:
     """What the annotation says; nothing where it is no such thing (anybody can write it)."""
-    text = lookup(document, _ANNOTATION)
+    text = lookup(document, (*_ANNOTATIONS, EXCLUDED))
     try:
         read = json.loads(text) if isinstance(text, str) else {}
     except (ValueError, RecursionError):
@@ -334,23 +493,16 @@ def _remembered(document: dict[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def _fill(item: dict[str, Any], ref: tuple[str, ...], value: Any) -> None:
-    if read_ref(item, ref) is None:
-        node = item
-        for name in ref[:-1]:
-            node = node.setdefault(name, {})
-        node[ref[-1]] = copy.deepcopy(value)
-
-
-def _means_the_same(field: Field, one: Any, other: Any) -> bool:
-    if one is None or other is None or field.type is None:
-        return one is None and other is None
-    try:
-        return bool(read_value(one, field.type) == read_value(other, field.type))
-    except ValueTypeError:
-        return False
-
-
-def _same_attribute(field: Field, attribute: str, before: Any, item: Any) -> bool:
-    ref = field.attributes[attribute].ref
-    return same_value(lookup(before, ref), lookup(item, ref))
+def _remember(editor: Editor, name: str, keys: set[str]) -> None:
+    """Write into the annotation that *keys* of the field *name* are excluded."""
+    for depth in range(1, len(_ANNOTATIONS) + 1):
+        node = lookup(editor.document, _ANNOTATIONS[:depth])
+        if node is not None and not isinstance(node, dict):
+            return  # Kubernetes refuses such an object.
+    remembered: Mapping[str, list[str]] = {
+        **_remembered(editor.document),
+        name: sorted(keys),
+    }
+    kept = {field: items for field, items in remembered.items() if items}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    editor.write((*_ANNOTATIONS, EXCLUDED), text)

@@ -7,17 +7,30 @@ policy gives, and the old value of an update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from webhook.model.decision import Rule
+from webhook.model.decision import Rule, without_credentials
+from webhook.model.names import nearest
 from webhook.model.quantity import format_quantity
 from webhook.model.values import FieldType, same_value
 from webhook.policy.enforcement import Enforcement
 
 # A list of accepted values longer than this is cut in messages; the count says how many are left.
 _LISTED = 10
+
+# An element of a list that is named in a message is cut here.
+_ELEMENT_CHARS = 40
+
+# An amount with more digits tells nobody where the nearest step is.
+_MAX_DIGITS = 24
+# Amounts are exact to nano, as Kubernetes has them.
+_NANO_DIGITS = 9
+
+# What YAML 1.1 or a person takes for a boolean, and JSON for text.
+_BOOLEAN_WORDS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +53,14 @@ def judge(
     *,
     default: Enforcement | None = None,
     minimum: Enforcement | None = None,
+    beside: Sequence[Enforcement] = (),
 ) -> Problem | None:
     """
     Judge a value by one rule.
 
     *meaning* is what `read_value` made of it, None if absent. *default* is the effective default
-    of the slot (for canEdit), *minimum* its min rule (the base of step).
+    of the slot (for canEdit), *minimum* its min rule (the base of step). A step that a message
+    names keeps the min and max rules that are *beside* it.
     """
     rule = enforcement.rule
     if rule is Rule.REQUIRED:
@@ -67,7 +82,7 @@ def judge(
     if rule is Rule.CAN_EDIT:
         return _judge_can_edit(meaning, default)
     if rule is Rule.STEP:
-        return _judge_step(enforcement, meaning, minimum)
+        return _judge_step(enforcement, meaning, minimum, beside)
     return _JUDGES[rule](enforcement, meaning)
 
 
@@ -96,44 +111,105 @@ def _judge_max(enforcement: Enforcement, meaning: Any) -> Problem | None:
 
 
 def _judge_step(
-    enforcement: Enforcement, meaning: Any, minimum: Enforcement | None
+    enforcement: Enforcement,
+    meaning: Any,
+    minimum: Enforcement | None,
+    beside: Sequence[Enforcement],
 ) -> Problem | None:
     base = minimum.meaning if minimum is not None else 0
     step = enforcement.meaning
-    offset = (meaning - base) % step
-    if offset == 0:
+    if (meaning - base) % step == 0:
         return None
-    below, above = meaning - offset, meaning - offset + step
     start = show(minimum.value) if minimum is not None else "0"
-    near = f"{_amount(below, enforcement)} or {_amount(above, enforcement)}"
-    return Problem(
-        "not one of the steps",
-        f"{start} plus a multiple of {show(enforcement.value)}, the nearest being {near}",
-    )
+    accepted = f"{start} plus a multiple of {show(enforcement.value)}"
+    rules = (*beside, minimum) if minimum is not None else beside
+    steps = [_amount(amount, enforcement) for amount in _steps_near(meaning, base, step, rules)]
+    if steps and all(len(text) <= _MAX_DIGITS for text in steps):
+        accepted += f", the nearest being {' or '.join(steps)}"
+    return Problem("not one of the steps", accepted)
+
+
+def _steps_near(meaning: Any, base: Any, step: Any, rules: Iterable[Enforcement]) -> list[Any]:
+    """The steps below and above *meaning*, within all min and max of *rules*; one, or none."""
+    bounds = [(rule.rule, rule.meaning) for rule in rules]
+    low = max([bound for rule, bound in bounds if rule is Rule.MIN], default=None)
+    high = min([bound for rule, bound in bounds if rule is Rule.MAX], default=None)
+    below = meaning - (meaning - base) % step
+    near = [below, below + step]
+    if low is not None:
+        near = [max(amount, step_from(low, base, step)) for amount in near]
+    if high is not None:
+        near = [min(amount, high - (high - base) % step) for amount in near]
+    return sorted({amount for amount in near if low is None or amount >= low})
+
+
+def step_from(lowest: Any, base: Any, step: Any) -> Any:
+    """The least step, counted from *base*, that is not below *lowest*."""
+    return lowest + (base - lowest) % step
 
 
 def _amount(amount: Any, enforcement: Enforcement) -> str:
+    """*amount* in full, whatever its size: no float can hold `1e310`."""
     if enforcement.type is FieldType.QUANTITY:
         return format_quantity(amount)
-    return str(int(amount)) if amount == int(amount) else str(float(amount))
+    exact = Fraction(amount)
+    if exact.denominator == 1:
+        return str(exact.numerator)
+    nanos = round(abs(exact) * 10**_NANO_DIGITS)
+    digits = f"{nanos:0{_NANO_DIGITS + 1}d}"
+    text = f"{digits[:-_NANO_DIGITS]}.{digits[-_NANO_DIGITS:].rstrip('0')}"
+    return f"-{text}" if exact < 0 else text
 
 
 def _judge_options(enforcement: Enforcement, meaning: Any) -> Problem | None:
     elements = meaning if isinstance(meaning, tuple) else (meaning,)
-    bad = sum([element not in enforcement.meaning for element in elements])
+    bad = [element for element in elements if element not in enforcement.meaning]
     if not bad:
         return None
-    return Problem("not an allowed value", f"one of {_listed(enforcement.value)}", bad)
+    which = _which(bad, "none of them") if isinstance(meaning, tuple) else ""
+    accepted = f"one of {_listed(enforcement.value)}{which}{_nearest_option(bad[0], enforcement)}"
+    return Problem("not an allowed value", accepted, len(bad))
+
+
+def _nearest_option(element: Any, enforcement: Enforcement) -> str:
+    """The end of a message: the option that was probably meant, where one is near."""
+    options = list(zip(enforcement.meaning, enforcement.value, strict=True))
+    if isinstance(element, str):
+        near = nearest(element, [option for option, _ in options if isinstance(option, str)])
+        return "" if near is None else f'; did you mean "{show(near)}"?'
+    if isinstance(element, bool) or not isinstance(element, (int, Fraction)) or len(options) < 2:
+        return ""
+    amounts = [(abs(option - element), show(shown)) for option, shown in options]
+    return f"; the nearest is {min(amounts, key=lambda pair: pair[0])[1]}"
 
 
 def _judge_pattern(enforcement: Enforcement, meaning: Any) -> Problem | None:
     elements = meaning if isinstance(meaning, tuple) else (meaning,)
-    bad = sum(
-        [not any(glob.match(str(element)) for glob in enforcement.meaning) for element in elements]
-    )
+    bad = [
+        element
+        for element in elements
+        if not any(glob.match(str(element)) for glob in enforcement.meaning)
+    ]
     if not bad:
         return None
-    return Problem("matches no allowed pattern", f"like {_listed(enforcement.value, ' or ')}", bad)
+    which = _which(bad, "not") if isinstance(meaning, tuple) else ""
+    accepted = f"like {_listed(enforcement.value, ' or ')}{which}"
+    return Problem("matches no allowed pattern", accepted, len(bad))
+
+
+def _which(bad: Sequence[Any], what: str) -> str:
+    """
+    Of a list: which elements are the bad ones.
+
+    It stands with what is accepted, which is not printed where the value is a secret.
+    """
+    first = f'"{_cut(bad[0])}"' if isinstance(bad[0], str) else show(bad[0])
+    return f"; {first} is {what}" if len(bad) == 1 else f"; {first} and others are {what}"
+
+
+def _cut(text: str) -> str:
+    text = show(text)
+    return text if len(text) <= _ELEMENT_CHARS else f"{text[:_ELEMENT_CHARS]}…"
 
 
 def _judge_can_edit(meaning: Any, default: Enforcement | None) -> Problem | None:
@@ -154,6 +230,13 @@ _JUDGES: dict[Rule, Callable[[Enforcement, Any], Problem | None]] = {
 }
 
 
+def expected_type(expected: str, got: Any) -> str:
+    """What a value of the wrong type should be; text that looks like it is told apart."""
+    if expected == "true or false" and isinstance(got, str) and got.lower() in _BOOLEAN_WORDS:
+        return f'{expected}, not the text "{got}"'
+    return expected
+
+
 def show(value: Any) -> str:
     """A policy's own value, as text for people."""
     match value:
@@ -164,7 +247,7 @@ def show(value: Any) -> str:
         case dict():
             return "an object"
         case _:
-            return str(value)
+            return without_credentials(str(value))
 
 
 def _listed(values: Iterable[Any], joint: str = ", ") -> str:

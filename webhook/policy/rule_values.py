@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -17,39 +18,51 @@ _BOUNDS = (Rule.MIN, Rule.MAX)
 LISTS = (Rule.OPTIONS, Rule.PATTERN)
 FLAGS = (Rule.REQUIRED, Rule.BLOCKED, Rule.CAN_EDIT)
 
-_TEXT = (Rule.OPTIONS, Rule.PATTERN)
 _ALWAYS = (Rule.REQUIRED, Rule.BLOCKED)
+# An option may say how it is displayed.
+_OPTION_WORDS = frozenset({"value", "displayed"})
 
 # Rules that a native field of each type has (rule table of the policy reference; `pattern` is
 # ours). A rule that is not here is an error, never ignored.
 _NATIVE_RULES: dict[FieldType, tuple[Rule, ...]] = {
     FieldType.BOOLEAN: (Rule.CAN_EDIT, *_ALWAYS),
-    FieldType.STRING: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
-    FieldType.IPADDRESS: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
+    FieldType.STRING: (Rule.CAN_EDIT, *_ALWAYS, *LISTS),
+    FieldType.IPADDRESS: (Rule.CAN_EDIT, *_ALWAYS, *LISTS),
     FieldType.INTEGER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP, Rule.DEFAULT_FROM),
     FieldType.NUMBER: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.STEP, Rule.DEFAULT_FROM),
     FieldType.QUANTITY: (Rule.CAN_EDIT, *_ALWAYS, *_BOUNDS, Rule.DEFAULT_FROM),
-    FieldType.STRINGS: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
+    FieldType.STRINGS: (Rule.CAN_EDIT, *_ALWAYS, *LISTS),
     FieldType.INTEGERS: (Rule.CAN_EDIT, *_ALWAYS, Rule.OPTIONS),
     FieldType.NUMBERS: (Rule.CAN_EDIT, *_ALWAYS, Rule.OPTIONS),
-    FieldType.NAMES_ARRAY: (Rule.CAN_EDIT, *_ALWAYS, *_TEXT),
+    FieldType.NAMES_ARRAY: (Rule.CAN_EDIT, *_ALWAYS, *LISTS),
     FieldType.OBJECT: (Rule.CAN_EDIT, *_ALWAYS),
 }
 
 _FLAT_NUMERIC = (Rule.OPTIONS, *_BOUNDS, Rule.STEP)
 _FLAT_RULES: dict[FieldType, tuple[Rule, ...]] = {
     FieldType.BOOLEAN: (Rule.OPTIONS,),
-    FieldType.STRING: _TEXT,
-    FieldType.IPADDRESS: _TEXT,
+    FieldType.STRING: LISTS,
+    FieldType.IPADDRESS: LISTS,
     FieldType.INTEGER: _FLAT_NUMERIC,
     FieldType.NUMBER: _FLAT_NUMERIC,
     FieldType.QUANTITY: _FLAT_NUMERIC,
-    FieldType.STRINGS: _TEXT,
+    FieldType.STRINGS: LISTS,
     FieldType.INTEGERS: (Rule.OPTIONS,),
     FieldType.NUMBERS: (Rule.OPTIONS,),
-    FieldType.NAMES_ARRAY: _TEXT,
+    FieldType.NAMES_ARRAY: LISTS,
     FieldType.OBJECT: (),
 }
+
+
+def in_any_case(body: Mapping[str, Any], words: Collection[str]) -> dict[str, Any]:
+    """*body* with its key *words* in lower case; a second spelling of one stays as it is."""
+    known = {word: part for word, part in body.items() if word in words}
+    for word, part in body.items():
+        if word in known:
+            continue
+        plain = word.lower()
+        known[plain if plain in words and plain not in known else word] = part
+    return known
 
 
 def rule_named(word: str) -> Rule | None:
@@ -60,7 +73,7 @@ def rule_named(word: str) -> Rule | None:
 
 
 def native_rules_of(field: Field) -> tuple[Rule, ...]:
-    return _NATIVE_RULES[field.type or FieldType.STRING]
+    return _NATIVE_RULES[field.home.rules_as or field.type or FieldType.STRING]
 
 
 def flat_rules_of(field: Field) -> tuple[Rule, ...]:
@@ -68,7 +81,7 @@ def flat_rules_of(field: Field) -> tuple[Rule, ...]:
         return (Rule.REQUIRED, Rule.BLOCKED)
     common = (Rule.DEFAULT, Rule.SET, *_ALWAYS)
     if field.type is None:
-        return (*common, *_TEXT, *_BOUNDS, Rule.STEP)
+        return (*common, *LISTS, *_BOUNDS, Rule.STEP)
     return (*common, *_FLAT_RULES[field.type])
 
 
@@ -97,6 +110,8 @@ def no_such_rule(word: str, allowed: tuple[Rule, ...], field: Field) -> str:
     known = rule_named(word)
     kind = field.type.value if field.type else "untyped"
     article = "an" if kind[0] in "aeiou" else "a"
+    if known is Rule.DEFAULT and Rule.CAN_EDIT in allowed:
+        return "a default is no rule: it stands in spec.defaults, as the value itself"
     if known is not None:
         return f"{article} {kind} field has no rule {known}; it has {', '.join(allowed)}"
     return f"unknown rule{did_you_mean(word, [*allowed])}"
@@ -107,7 +122,8 @@ def guess_type(rule: Rule, body: Any) -> FieldType:
     if rule in (Rule.MIN, Rule.MAX, Rule.STEP):
         return FieldType.QUANTITY
     sample = body[0] if rule in LISTS and isinstance(body, list) and body else body
-    sample = sample["value"] if isinstance(sample, dict) and "value" in sample else sample
+    if isinstance(sample, dict):
+        sample = in_any_case(sample, _OPTION_WORDS).get("value", sample)
     match sample:
         case bool():
             return FieldType.STRING if rule in FLAGS else FieldType.BOOLEAN
@@ -157,10 +173,12 @@ def _items(body: Any) -> list[tuple[int, Any]]:
     items = []
     for index, item in enumerate(body):
         if isinstance(item, dict):
-            unknown = sorted(set(item) - {"value", "displayed"})
-            if unknown or "value" not in item:
+            option = in_any_case(item, _OPTION_WORDS)
+            if "value" not in option or set(option) - _OPTION_WORDS:
                 raise SpecError(f"[{index}]", "must be a value or {value, displayed}")
-        items.append((index, item["value"] if isinstance(item, dict) else item))
+            items.append((index, option["value"]))
+        else:
+            items.append((index, item))
     return items
 
 

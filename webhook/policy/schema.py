@@ -19,11 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from webhook.model.decision import NOT_SHOWN
+from webhook.model.decision import NOT_SHOWN, without_credentials
 from webhook.model.names import did_you_mean, nearest
 from webhook.model.pointer import Path
 from webhook.model.values import FieldType, ValueTypeError, json_type, read_value, same_value
-from webhook.policy.conditions import Agreement, Condition, Finding, Reading
+from webhook.policy.conditions import NO_SOURCE, Agreement, Condition, Finding, Reading
+from webhook.policy.judge import expected_type
 from webhook.policy.shape import Items, Leaf, Role, Rows, Section, Shape, shape_of
 
 Kind: TypeAlias = Literal["type", "schema", "unique"]
@@ -34,6 +35,14 @@ _SHOWN_ELEMENTS = 20
 
 # Looking for the nearest name takes most of the time that an unknown field costs.
 _MAX_SUGGESTED = 20
+
+# Where the roles of a distributed training are described, for who writes them as policies do.
+_ROLE_PLACES = {
+    "master": 'the master is described by "masterSpec", beside "spec"',
+    "masterspec": '"masterSpec" stands beside "spec", not in it',
+    "worker": 'the workers are described by "spec" itself',
+    "workerspec": 'the workers are described by "spec" itself',
+}
 
 # An answer shows the first few and a count; a small object can have millions.
 _MAX_PROBLEMS = 1_000
@@ -47,8 +56,8 @@ class SchemaProblem:
     *path* leads to the value, or to where it is missing. *selector* is the role. *item* is the
     key of an item, else its index. *value* is as printed, None where there is none or where it
     says nothing. *check* names what was checked. With *is_missing* there is no value and one is
-    needed, which somebody may still fill in. *evidence* are the values that were looked at, as
-    they are: never to be printed.
+    needed, which somebody may still fill in. *evidence* is what the values that were looked at
+    mean: never to be printed.
     """
 
     path: Path
@@ -216,7 +225,8 @@ class _Judge:
         except ValueTypeError as error:
             shown = _shown(value, leaf)
             got = json_type(value) if shown == NOT_SHOWN else shown
-            self._wrong_type(place, leaf.field, path, value, error.expected, got=got)
+            expected = expected_type(error.expected, got)
+            self._wrong_type(place, leaf.field, path, value, expected, got=got)
             place.bad.add(leaf.name)
             return
         if not meaning and isinstance(meaning, (str, tuple, list, dict)):
@@ -228,7 +238,7 @@ class _Judge:
         if found is not None:
             name, finding = found
             self._add(
-                place, leaf.field, path, "schema", name, finding, _shown(value, leaf), (value,)
+                place, leaf.field, path, "schema", name, finding, _shown(value, leaf), (meaning,)
             )
 
     def _items(self, place: _Place, items: Items, value: Any, path: Path) -> None:
@@ -255,6 +265,7 @@ class _Judge:
             if node.get("exclude") is not True:
                 # An excluded item only names what it leaves out.
                 self._check_conditions(item, items.conditions)
+                self._check_source(item, items, node)
                 read.append(item)
         for agreement in items.agreements:
             self._check_agreement(agreement, items, read)
@@ -264,6 +275,15 @@ class _Judge:
             f"an item before it has the same {items.key}", f"one item of each {items.key}"
         )
         self._add(item, items.field, (*path, items.key), "unique", "unique", finding, None, ())
+
+    def _check_source(self, item: _Place, items: Items, node: dict[str, Any]) -> None:
+        """An item has one of its sources; an empty text is one too."""
+        if not items.sources or any(node.get(name) not in (None, {}) for name in items.sources):
+            return
+        finding = Finding(NO_SOURCE, f"one of {', '.join(items.sources)}")
+        name = f"{items.field}.{items.sources[0]}"
+        path = (*item.path, items.sources[0])
+        self._add(item, name, path, "schema", "source", finding, None, (), is_missing=True)
 
     def _check_conditions(self, place: _Place, conditions: Iterable[Condition]) -> None:
         for condition in conditions:
@@ -275,8 +295,7 @@ class _Judge:
             name = finding.field or condition.field
             reading = place.given.get(name)
             evidence = tuple(
-                place.given[read].value if read in place.given else None
-                for read in (condition.field, *condition.reads)
+                _evidence(place.given.get(read)) for read in (condition.field, *condition.reads)
             )
             node = place.section.find(name)
             shown = None
@@ -331,6 +350,9 @@ class _Judge:
         self._suggestions -= 1
         siblings = section.children
         folded = name.casefold()
+        root = self._shape.root.section
+        if section is not root and "masterSpec" in root.children and folded in _ROLE_PLACES:
+            return _ROLE_PLACES[folded]
         if folded not in map(str.casefold, siblings):
             homes = [known for known in section.names() if _last(known) == folded]
             if not homes and nearest(name, siblings) is None:
@@ -381,6 +403,13 @@ class _Judge:
             raise _EnoughError
 
 
+def _evidence(reading: Reading | None) -> Any:
+    """What an update must have left alone: an amount in any spelling; that a section is there."""
+    if reading is None:
+        return None
+    return True if reading.meaning is None else reading.meaning
+
+
 def _last(name: str) -> str:
     return name.rpartition(".")[2].casefold()
 
@@ -406,6 +435,7 @@ def _cut(value: Any) -> Any:
         case bool():
             return value
         case str():
+            value = without_credentials(value[: 4 * _SHOWN_CHARS])
             return value if len(value) <= _SHOWN_CHARS else f"{value[:_SHOWN_CHARS]}…"
         case int() if abs(value) >= 2**63:
             return f"an integer of {value.bit_length()} bits"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from webhook.mapping.fields import LIMITS, Field
 from webhook.model.pointer import Path
 from webhook.model.values import FieldType, read_value
 from webhook.policy.conditions import AGREEMENTS, CONDITIONS, Agreement, Condition, Finding, Reading
@@ -109,6 +110,8 @@ class Items:
     field: str
     key: str
     item: Section
+    # An item has one of these.
+    sources: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     agreements: tuple[Agreement, ...] = ()
 
@@ -134,9 +137,13 @@ Node: TypeAlias = Leaf | Section | Items | Role | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One workload type. *homes* are the paths of each field, by the last part of its name."""
+    """
+    One workload type. *roles* are by selector, *homes* the paths of each field, by the last part
+    of its name.
+    """
 
     root: Role
+    roles: Mapping[str, Role]
     homes: Mapping[str, tuple[str, ...]]
 
 
@@ -183,7 +190,7 @@ def _compile(workload_type: str, rows: Rows) -> Shape:
             homes[name.rpartition(".")[2].casefold()].append(home)
     for role in (root, *roles.values()):
         role.conditions = _conditions(role.section, "", workload_type)
-    return Shape(root, {name: tuple(found) for name, found in homes.items()})
+    return Shape(root, roles, {name: tuple(found) for name, found in homes.items()})
 
 
 def _insert(section: Section, name: str, row: Mapping[str, Any], workload_type: str) -> None:
@@ -203,6 +210,7 @@ def _insert(section: Section, name: str, row: Mapping[str, Any], workload_type: 
             name,
             key,
             item,
+            tuple(row.get("exclusive", ())),
             _conditions(item, name, workload_type),
             tuple(agreement for agreement in AGREEMENTS if agreement.items == name),
         )
@@ -230,7 +238,6 @@ def _attach(section: Section, name: str, node: Node) -> None:
 def _leaf(name: str, policy_field: str, row: Mapping[str, Any]) -> Leaf:
     value_type = FieldType(row.get("type", FieldType.STRING))
     pattern = row.get("pattern")
-    limits = ("enum", "min", "max", "maxLength", "pattern")
     return Leaf(
         name=name,
         field=policy_field,
@@ -241,8 +248,13 @@ def _leaf(name: str, policy_field: str, row: Mapping[str, Any]) -> Leaf:
         most=_bound(row.get("max"), value_type),
         max_length=row.get("maxLength"),
         pattern=None if pattern is None else re.compile(pattern),
-        is_limited=any(row.get(name) is not None for name in limits),
+        is_limited=any(row.get(name) is not None for name in LIMITS),
     )
+
+
+def limits_of(field: Field) -> Leaf:
+    """What the workload API says of the values of *field*."""
+    return _leaf(field.name, field.name, {**field.limits, "type": field.type or FieldType.STRING})
 
 
 def _bound(bound: Any, value_type: FieldType) -> Reading | None:

@@ -11,13 +11,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from webhook.catalog import builtin_documents, native_rows
-from webhook.errors import EvaluationError, MissingReferenceError, SpecError
+from webhook.errors import (
+    EvaluationError,
+    FieldConflictError,
+    MissingReferenceError,
+    SpecError,
+)
 from webhook.mapping.compiled import CompiledMapping, compile_mapping
-from webhook.mapping.fields import CompiledGroup, compile_group, native_groups
+from webhook.mapping.evaluator import Trial
+from webhook.mapping.fields import CompiledGroup, compile_group, extend_group, native_groups
+from webhook.mapping.formatters import CompiledFormatter, compile_formatter
+from webhook.mapping.trials import SmokeRun
 from webhook.model.documents import (
     POLICY_KINDS,
     Document,
@@ -27,31 +35,53 @@ from webhook.model.documents import (
 )
 from webhook.model.kinds import POLICY_GROUP, GroupVersionKind
 from webhook.model.manifests import Manifest
+from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings
+from webhook.policy.advice import advise
 from webhook.policy.assets import Asset, by_reference, compile_asset
 from webhook.policy.compile import compile_policy
-from webhook.policy.contradictions import check_policy, shadowed
+from webhook.policy.contradictions import Territory, check_policy, shadowed
 from webhook.policy.effective import PolicySet, age
 from webhook.policy.enforcement import CompiledPolicy
-from webhook.store.snapshot import DocumentProblem, Snapshot, territory_of
+from webhook.policy.trials import trials_of
+from webhook.store.memo import Memo
+from webhook.store.snapshot import DocumentProblem, ProblemReason, Snapshot, territory_of
 
 log = logging.getLogger("gatewright.store")
 
-# Tries an expression where it can be killed; raises SpecError at the given path.
-QueryCheck = Callable[[str, str], None]
+# Tries a query for places (text), or makes a `Trial`, where it can be killed; raises SpecError at
+# the given path. What it is given goes on to `JqWorker.check` as it is.
+QueryCheck = Callable[[Any, str], None]
 
 _POLICY_KINDS = ("WorkloadPolicy", "GVKPolicy")
 _KAI_QUEUE_GROUP = "scheduling.run.ai"
+# Where policies are kept for a cluster too, such a file lists them.
+_KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
+# A document that waits looks harmless: it is a warning, and no other message says what it costs.
+_WAITING = "; until it is there, nothing of this document is enforced"
 _BARE_KEYS = frozenset({"defaults", "rules", "imposedAssets"})
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Labels of each namespace and the parent of each KAI queue, where they are known already."""
+
+    namespaces: Mapping[str, Mapping[str, str]]
+    queues: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One place where documents come from: those that could be read, or why none could."""
+    """
+    One place where documents come from: those that could be read, or why none could.
+
+    *surroundings* stand for manifests of Namespaces and Queues.
+    """
 
     name: str
     manifests: tuple[Manifest, ...] = ()
     error: str = ""
+    surroundings: Surroundings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +100,19 @@ def build_snapshot(
     previous: Snapshot | None = None,
     check_query: QueryCheck | None = None,
     bare: BareTarget | None = None,
+    youngest: tuple[str, str] | None = None,
 ) -> Snapshot:
-    """Compile *files* and the built-in documents; nothing raises, `problems` tells."""
-    builder = _Builder(settings, previous, check_query, bare)
-    for file in files:
+    """
+    Compile *files* and the built-in documents; nothing raises, `problems` tells.
+
+    What *previous* worked out is used again where it depends on nothing that has changed. The
+    document with the key *youngest* counts as younger than all others.
+    """
+    sources = tuple(files)
+    builder = _Builder(settings, previous, check_query, bare, youngest, _builtin_memo())
+    for file in sources:
         builder.read(file)
-    return builder.build()
+    return builder.build(sources)
 
 
 class _Builder:
@@ -85,8 +122,12 @@ class _Builder:
         previous: Snapshot | None,
         check_query: QueryCheck | None,
         bare: BareTarget | None,
+        youngest: tuple[str, str] | None,
+        memo: Memo | None = None,
     ) -> None:
         self._settings = settings
+        self._youngest = youngest
+        self._memo = Memo(previous.memo if previous is not None else memo)
         self._check_query = check_query
         self._bare = bare
         self._last_good = {document.key: document for document in _documents_of(previous)}
@@ -97,10 +138,13 @@ class _Builder:
         self._documents: dict[tuple[str, str], Document] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._queues: dict[str, str] = {}
+        self._surroundings: Surroundings | None = None
         self._in_force: list[Document] = []
         # Which documents of the last snapshot a file or document that failed stands for.
         self._failed: list[Callable[[Document], bool]] = []
         self._transient = False
+        # What stands beside the documents and is none of them, and its kind.
+        self._others: list[tuple[str, GroupVersionKind]] = []
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -108,7 +152,11 @@ class _Builder:
         """Take in one file. If it can't be read, what it last said stays."""
         if file.error:
             self._problems.append(DocumentProblem(file.name, "", file.error))
-            self._failed.append(lambda good: good.source.rpartition("#")[0] == file.name)
+            self._failed.append(
+                lambda good: file.name in (good.source, good.source.rpartition("#")[0])
+            )
+        if file.surroundings is not None:
+            self._surroundings = file.surroundings
         for manifest in file.manifests:
             self._read_manifest(manifest)
 
@@ -138,9 +186,9 @@ class _Builder:
             self._problem(manifest.name, "", "apiVersion and kind are needed")
         elif kind.kind in POLICY_KINDS:
             problem = f"{kind.kind} of {kind.api_version} is not ours: that is {POLICY_GROUP}"
-            self._problems.append(
-                DocumentProblem(manifest.name, "apiVersion", problem, warning=True)
-            )
+            self._advise(manifest.name, "apiVersion", problem)
+        elif kind.group != _KUSTOMIZE_GROUP:
+            self._others.append((manifest.name, kind))
 
     def _dress(self, manifest: Manifest, value: dict[str, Any]) -> dict[str, Any] | None:
         """A bare document in an envelope."""
@@ -166,7 +214,12 @@ class _Builder:
         name = _object(value.get("metadata")).get("name")
         key = (str(value.get("kind")), name.lower() if isinstance(name, str) else "")
         try:
-            document = parse_document(value, manifest.name)
+            # By the object that was read: whoever keeps it does not change it.
+            document = self._memo.recall(
+                ("parsed", *key, manifest.name),
+                (value,),
+                lambda: parse_document(value, manifest.name),
+            )
         except Exception as error:  # noqa: BLE001  See _report.
             self._report(manifest.name, error)
             if key[1]:
@@ -191,32 +244,82 @@ class _Builder:
 
     # -- compiling --------------------------------------------------------------------------
 
-    def build(self) -> Snapshot:
+    def build(self, sources: tuple[SourceFile, ...]) -> Snapshot:
         self._keep_last_good()
-        groups = self._compile_groups()
+        groups = self._compile_groups(self._compile_formatters())
         mappings = self._compile_mappings(groups)
         policies = self._compile_policies(mappings, self._compile_assets(groups))
+        self._advise_on_others(mappings)
         documents = tuple(sorted(self._in_force, key=lambda document: document.key))
-        surroundings = {"namespaces": self._namespaces, "queues": self._queues}
+        around = self._around()
+        revision = revision_of([[d.key, d.revision] for d in documents] + [self._around_revision()])
         return Snapshot(
-            revision=revision_of([[d.key, d.revision] for d in documents] + [surroundings]),
+            revision=revision,
             settings=self._settings,
             documents=documents,
             mappings=mappings,
-            policies=PolicySet(mappings, policies),
-            namespaces=self._namespaces,
-            queues=self._queues,
+            # The same one, with the plans that it has built, where nothing of it has changed.
+            policies=self._memo.recall(
+                ("policies",),
+                (*mappings.values(), None, *policies),
+                lambda: PolicySet(mappings, policies),
+            ),
+            namespaces=around.namespaces,
+            queues=around.queues,
             refused_queries={
                 source: why for source, why in self._refused.items() if source in self._seen_queries
             },
             is_provisional=self._transient,
             problems=tuple(sorted(self._problems, key=lambda item: (item.document, item.path))),
+            territory=self._territory(),
+            sources=sources,
+            memo=self._memo.seal(),
         )
+
+    def _around(self) -> Surroundings:
+        """Namespaces and queues, from wherever they came."""
+        if self._surroundings is None:
+            self._surroundings = Surroundings(self._namespaces, self._queues)
+        elif self._namespaces or self._queues:
+            given = self._surroundings
+            self._surroundings = Surroundings(
+                {**given.namespaces, **self._namespaces}, {**given.queues, **self._queues}
+            )
+            self._namespaces, self._queues = {}, {}
+        return self._surroundings
+
+    def _around_revision(self) -> str:
+        around = self._around()
+        return self._memo.recall(
+            ("surroundings",),
+            (around,),
+            lambda: revision_of({"namespaces": around.namespaces, "queues": around.queues}),
+        )
+
+    def _territory(self) -> Territory:
+        around = self._around()
+        return self._memo.recall(
+            ("territory",),
+            (around, self._settings),
+            lambda: territory_of(around.namespaces, around.queues, self._settings),
+        )
+
+    def _home(self, policy: CompiledPolicy, territory: Territory) -> object:
+        """
+        Where the project of *policy* lies: all that its check takes from the territory, beside
+        the same of those that it meets. The same object as long as it lies there.
+        """
+        if policy.scope is not Scope.PROJECT:
+            return None
+        return self._memo.recall_equal(("home", policy.unit), territory.departments_of(policy.unit))
 
     def _of_kind(self, *kinds: str) -> Iterator[Document]:
         """Built-in documents first, then the others, the older first."""
         yield from [document for document in builtin_documents() if document.kind in kinds]
-        yield from sorted([d for d in self._documents.values() if d.kind in kinds], key=age)
+        yield from sorted(
+            [document for document in self._documents.values() if document.kind in kinds],
+            key=lambda document: (document.key == self._youngest, age(document)),
+        )
 
     def _versions(self, document: Document) -> Iterator[Document]:
         """The document, then its last good version."""
@@ -229,13 +332,90 @@ class _Builder:
         if not document.builtin:
             self._in_force.append(document)
 
-    def _compile_groups(self) -> dict[str, CompiledGroup]:
+    def _compile_formatters(self) -> dict[str, CompiledFormatter]:
+        """The formatters in force, by name in lower case."""
+        formatters: dict[str, CompiledFormatter] = {}
+        holders: dict[str, Document] = {}
+        for document in self._of_kind("Formatter"):
+            for version in self._versions(document):
+                try:
+                    formatter = self._compile_formatter(version)
+                    name = formatter.name.lower()
+                    holder = holders.get(name)
+                    if holder is not None:
+                        which = "is built in" if holder.builtin else f"is {holder.source} already"
+                        raise ExceptionGroup(
+                            "the formatter is wrong",
+                            [
+                                FieldConflictError(
+                                    "spec.name", f"formatter {formatter.name} {which}"
+                                )
+                            ],
+                        )
+                    self._try_expressions(formatter)
+                except Exception as error:  # noqa: BLE001  See _report.
+                    self._report(document.source, error)
+                else:
+                    formatters[name], holders[name] = formatter, version
+                    self._accept(version)
+                    break
+        return formatters
+
+    def _try_expressions(self, formatter: CompiledFormatter) -> None:
+        self._make_trials(
+            [
+                (f"spec.fields.{name}.{part}", SmokeRun(expression, field.args))
+                for name, field in formatter.fields.items()
+                for part, expression in (("getExpr", field.get), ("setExpr", field.set))
+                if expression is not None
+            ]
+        )
+
+    def _make_trials(self, trials: Iterable[tuple[str, Trial]]) -> None:
+        """Make each trial, with the path that it is about; one that was made is not made again."""
+        problems: list[SpecError] = []
+        for path, trial in trials:
+            self._seen_queries.add(trial.key)
+            if trial.key in self._refused:
+                problems.append(SpecError(path, self._refused[trial.key]))
+                continue
+            try:
+                self._memo.recall(
+                    ("tried", trial.key),
+                    (self._check_query is not None,),
+                    partial(self._make_trial, trial, path),
+                )
+            except SpecError as error:
+                self._refused[trial.key] = error.problem
+                problems.append(error)
+            except EvaluationError as error:
+                # Not the expression's fault: jq was busy, or could not be started.
+                self._transient = True
+                problems.append(SpecError(path, str(error)))
+        if problems:
+            raise ExceptionGroup("an expression is wrong", problems)
+
+    def _make_trial(self, trial: Trial, path: str) -> None:
+        if self._check_query is not None:
+            self._check_query(trial, path)
+
+    def _compile_groups(
+        self, formatters: Mapping[str, CompiledFormatter]
+    ) -> dict[str, CompiledGroup]:
         """The field groups in force, by name in lower case."""
         groups = dict(_native_groups())
         for document in self._of_kind("FieldGroup"):
             for version in self._versions(document):
                 try:
-                    _extend(groups, compile_group(version))
+                    name = (version.spec.name or version.name).lower()
+                    group = self._compile_group(version, formatters, groups.get(name))
+                    self._make_trials(
+                        [
+                            (f"spec.itemSelectors.{name}.query", SmokeRun(own.query, own.args))
+                            for name, own in group.item_selectors.items()
+                        ]
+                    )
+                    self._extend(groups, group)
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
@@ -250,19 +430,21 @@ class _Builder:
         for document in self._of_kind("SpecMapping"):
             for version in self._versions(document):
                 try:
-                    mapping = compile_mapping(version, groups)
+                    mapping = self._compile_mapping(version, groups)
                     twin = mappings.get(mapping.kind)
                     if twin is not None:
                         raise ExceptionGroup(
                             "the mapping is wrong",
                             [
-                                SpecError(
+                                FieldConflictError(
                                     "spec.workloadType",
                                     f"{mapping.kind} has a mapping already: {twin.source}",
                                 )
                             ],
                         )
-                    self._check_queries(mapping)
+                    if not version.builtin:
+                        # Tests try those that we ship.
+                        self._check_queries(mapping)
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
@@ -301,7 +483,7 @@ class _Builder:
         for document in self._of_kind("DataSource"):
             for version in self._versions(document):
                 try:
-                    asset = compile_asset(version, groups["training"].fields)
+                    asset = self._compile_asset(version, groups["training"])
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
@@ -316,34 +498,156 @@ class _Builder:
         assets: Mapping[str, Asset],
     ) -> list[CompiledPolicy]:
         accepted: dict[GroupVersionKind, list[CompiledPolicy]] = {}
-        territory = territory_of(self._namespaces, self._queues, self._settings)
-        for document in self._of_kind(*_POLICY_KINDS):
+        # For each kind something that stands for all that was accepted so far, in its order, and
+        # for where their projects lie.
+        chains: dict[GroupVersionKind, object] = {}
+        tried: list[CompiledPolicy] = []
+        documents = list(self._of_kind(*_POLICY_KINDS))
+        territory = self._territory()
+        for document in documents:
             for version in self._versions(document):
                 try:
-                    compiled = compile_policy(version, mappings, assets)
+                    compiled = self._compile_policy(version, mappings, assets)
                     problems = [
                         problem
                         for policy in compiled
-                        for problem in check_policy(
-                            policy, accepted.get(policy.kind, ()), territory
+                        for problem in self._check_policy(
+                            policy,
+                            # One that is only tried holds no slot, and nobody's keeps it out.
+                            accepted.get(policy.kind, ()) if policy.is_enforced else (),
+                            chains.get(policy.kind) if policy.is_enforced else None,
+                            territory,
                         )
                     ]
                     if problems:
                         raise ExceptionGroup("the policy is wrong", problems)
+                    self._make_trials([t for policy in compiled for t in trials_of(policy)])
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
                     self._warn(document, compiled)
-                    for policy in compiled:
-                        accepted.setdefault(policy.kind, []).append(policy)
+                    tried += [policy for policy in compiled if not policy.is_enforced]
+                    for policy in [policy for policy in compiled if policy.is_enforced]:
+                        before = accepted.setdefault(policy.kind, [])
+                        chains[policy.kind] = self._memo.recall(
+                            ("chain", policy.kind, len(before)),
+                            (chains.get(policy.kind), policy, self._home(policy, territory)),
+                            object,
+                        )
+                        before.append(policy)
                     self._accept(version)
                     break
-        for policies in accepted.values():
-            for source, warning in shadowed(policies, territory):
-                self._problems.append(
-                    DocumentProblem(source, warning.path, warning.problem, warning=True)
-                )
-        return [policy for policies in accepted.values() for policy in policies]
+        advice: dict[tuple[str, str, str], None] = {}
+        for kind, policies in accepted.items():
+            never = self._memo.recall(
+                ("advice", kind),
+                (chains[kind],),
+                partial(_list_advice, policies, territory),
+            )
+            advice |= {(source, warning.path, warning.problem): None for source, warning in never}
+        # Once, however many kinds a document is for.
+        for source, path, problem in advice:
+            self._advise(source, path, problem)
+        return [*[policy for policies in accepted.values() for policy in policies], *tried]
+
+    def _check_policy(
+        self,
+        policy: CompiledPolicy,
+        accepted: Sequence[CompiledPolicy],
+        chain: object,
+        territory: Territory,
+    ) -> list[SpecError]:
+        return self._memo.recall(
+            ("checked", policy.document.key, policy.kind),
+            (policy, chain, self._home(policy, territory)),
+            partial(check_policy, policy, accepted, territory),
+        )
+
+    # -- compiling one, unless it was compiled before ----------------------------------------
+
+    def _compile_formatter(self, document: Document) -> CompiledFormatter:
+        return self._memo.recall(
+            ("formatter", _identity(document)), (), lambda: compile_formatter(document)
+        )
+
+    def _compile_group(
+        self,
+        document: Document,
+        formatters: Mapping[str, CompiledFormatter],
+        base: CompiledGroup | None,
+    ) -> CompiledGroup:
+        named = {
+            field.formatter.lower(): None
+            for field in document.spec.fields.values()
+            if field.formatter is not None
+        }
+        return self._memo.recall(
+            ("group", _identity(document)),
+            (base, *[formatters.get(name) for name in named]),
+            lambda: compile_group(document, formatters, base),
+        )
+
+    def _extend(self, groups: dict[str, CompiledGroup], added: CompiledGroup) -> None:
+        name = added.name.lower()
+        base = groups.get(name)
+        # The same parts are the same group: mappings are compiled by the identity of theirs.
+        groups[name] = self._memo.recall(
+            ("extended", name, len(base.fields) if base is not None else 0),
+            (base, added),
+            lambda: extend_group(base, added),
+        )
+
+    def _compile_mapping(
+        self, document: Document, groups: Mapping[str, CompiledGroup]
+    ) -> CompiledMapping:
+        named = {
+            name.lower(): None
+            for selector in document.spec.spec_selectors.values()
+            for name in selector.field_groups
+        }
+        return self._memo.recall(
+            ("mapping", _identity(document)),
+            tuple([groups.get(name) for name in named]),
+            lambda: compile_mapping(document, groups),
+        )
+
+    def _compile_asset(self, document: Document, group: CompiledGroup) -> Asset:
+        return self._memo.recall(
+            ("asset", _identity(document)),
+            (group,),
+            lambda: compile_asset(document, group.fields),
+        )
+
+    def _compile_policy(
+        self,
+        document: Document,
+        mappings: Mapping[GroupVersionKind, CompiledMapping],
+        assets: Mapping[str, Asset],
+    ) -> list[CompiledPolicy]:
+        spec = document.spec
+        kinds = spec.workload_type if isinstance(spec.workload_type, tuple) else ()
+        used = [mappings.get(kind) for kind in kinds or (spec.workload_type,)]
+        if None in used:
+            # What is said about a missing one depends on all that there are.
+            return compile_policy(document, mappings, assets)
+        imposes = getattr(spec, "imposed_assets", None)
+        return self._memo.recall(
+            ("policy", _identity(document)),
+            (*used, *(assets.values() if imposes else ())),
+            lambda: compile_policy(document, mappings, assets),
+        )
+
+    def _advise_on_others(self, mappings: Mapping[GroupVersionKind, CompiledMapping]) -> None:
+        """
+        Say of documents that have no effect that they have none.
+
+        Workloads may stand beside policies, to try these on them.
+        """
+        for source, kind in self._others:
+            if kind in mappings:
+                continue
+            hint = f"; KAI's are of {_KAI_QUEUE_GROUP}" if kind.kind == "Queue" else ""
+            self._advise(source, "", f"{kind} is no document of ours, and is ignored{hint}")
 
     # -- problems ---------------------------------------------------------------------------
 
@@ -362,13 +666,15 @@ class _Builder:
             self._problem(document, "", f"can't be compiled: {type(error).__name__}")
             return
         for leaf in _leaves(error):
+            missing = isinstance(leaf, MissingReferenceError)
+            reason = ProblemReason.COMPILE_ERROR
+            if missing:
+                reason = ProblemReason.REFERENCE_NOT_FOUND
+            elif isinstance(leaf, FieldConflictError):
+                reason = ProblemReason.FIELD_CONFLICT
+            told = leaf.problem + (_WAITING if missing else "")
             self._problems.append(
-                DocumentProblem(
-                    document,
-                    leaf.path,
-                    leaf.problem,
-                    warning=isinstance(leaf, MissingReferenceError),
-                )
+                DocumentProblem(document, leaf.path, told, warning=missing, reason=reason)
             )
 
     def _warn(self, document: Document, compiled: Sequence[CompiledPolicy]) -> None:
@@ -377,7 +683,19 @@ class _Builder:
         warnings = dict.fromkeys([text for policy in compiled for text in policy.warnings])
         for text in warnings:
             path, _, problem = text.partition(": ")
-            self._problems.append(DocumentProblem(document.source, path, problem, warning=True))
+            # Of several kinds one has no mapping: nothing else is said about that path.
+            missing = path == "spec.workloadType"
+            self._advise(document.source, path, problem, missing=missing)
+
+    def _advise(self, document: str, path: str, problem: str, *, missing: bool = False) -> None:
+        reason = ProblemReason.REFERENCE_NOT_FOUND if missing else ProblemReason.ADVICE
+        self._problems.append(DocumentProblem(document, path, problem, warning=True, reason=reason))
+
+
+@cache
+def _builtin_memo() -> Memo:
+    """What the built-in documents alone compile to: some fifty mappings, which never change."""
+    return _Builder(EngineSettings(), None, None, None, None).build(()).memo
 
 
 @cache
@@ -386,18 +704,21 @@ def _native_groups() -> Mapping[str, CompiledGroup]:
     return native_groups(native_rows())
 
 
-def _extend(groups: dict[str, CompiledGroup], added: CompiledGroup) -> None:
-    """Add the fields of *added* to its group. A field that is there already is not redefined."""
-    group = groups.get(added.name.lower(), CompiledGroup(added.name, {}, added.native))
-    twice = sorted(group.fields.keys() & added.fields.keys())
-    if twice:
-        problem = "the group has this field already"
-        raise ExceptionGroup(
-            "the field group is wrong",
-            [SpecError(f"spec.fields.{name}", problem) for name in twice],
-        )
-    groups[added.name.lower()] = CompiledGroup(
-        group.name, {**group.fields, **added.fields}, group.native
+def _list_advice(
+    policies: Sequence[CompiledPolicy], territory: Territory
+) -> list[tuple[str, SpecError]]:
+    return [*shadowed(policies, territory), *advise(policies)]
+
+
+def _identity(document: Document) -> tuple[object, ...]:
+    """Equal for two documents that compile to the same, if what they depend on is the same."""
+    return (
+        document.kind,
+        document.name,
+        document.revision,
+        document.source,
+        document.created,
+        document.builtin,
     )
 
 

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from webhook.errors import ManifestError, WebhookError
+from webhook.errors import ConflictError, ManifestError, NotFoundError, StoreError, WebhookError
 from webhook.model.manifests import load_file
 from webhook.model.settings import EngineSettings
 from webhook.store.build import QueryCheck, SourceFile, build_snapshot
+from webhook.store.files import (
+    check_version,
+    create_file,
+    delete_file,
+    replace_file,
+    stored_documents,
+)
 from webhook.store.snapshot import Current, Snapshot
+from webhook.store.source import Stored
 
 log = logging.getLogger("gatewright.store")
 
 # A change is in force within two seconds: it is seen after at most one period, and read when a
 # second look finds it unchanged, so that half a file is never taken for the whole.
 POLL_PERIOD_S = 0.5
+
+# Who reads without having looked before (at the start, say) tries so often to find the files the
+# same before and after. One that goes on changing then counts as one that can't be read.
+_READS = 10
+_READ_PAUSE_S = 0.05
+_CHANGING = "changes while it is read; it is taken once it stays the same"
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -88,6 +105,7 @@ class DirectoryStore:
         on_reload: Callable[[Snapshot], None] | None = None,
         on_failure: Callable[[], None] | None = None,
         poll_period_s: float = POLL_PERIOD_S,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._directory = directory
         self.current = current
@@ -96,25 +114,38 @@ class DirectoryStore:
         self._on_reload = on_reload
         self._on_failure = on_failure
         self._poll_period_s = poll_period_s
+        self._pause = pause
         self._loaded: tuple[Stamp, ...] | None = None
+        self._sources: tuple[SourceFile, ...] = ()
+        self._loading = threading.Lock()
+        self._writing = threading.Lock()
 
-    def load(self) -> Snapshot:
+    def load(self, seen: tuple[Stamp, ...] | None = None) -> Snapshot:
         """
         Read and compile everything, and put it in force. Blocks.
+
+        With *seen*, what is in force stays unless the directory is as *seen* before and after.
 
         Raises:
             WebhookError: the directory itself can't be read.
         """
+        # The watch and a write may both want to; what is put in force last was read last.
+        with self._loading:
+            return self._load(seen)
+
+    def _load(self, seen: tuple[Stamp, ...] | None) -> Snapshot:
         try:
-            stamps = self._stamps()
-            sources = read_sources(self._directory, relative=True)
+            stamps, sources = self._read_whole(seen)
         except OSError as error:
             reason = error.strerror or "unknown error"
             raise WebhookError(f"policies: can't read {self._directory}: {reason}") from error
+        if seen is not None and stamps != seen:
+            return self.current.snapshot
         previous = self.current.snapshot if self.current.ready else None
         snapshot = build_snapshot(
             sources, self._settings, previous=previous, check_query=self._check_query
         )
+        self._sources = tuple(sources)
         self.current.replace(snapshot)
         # Last: what failed, or could not be checked yet, is tried again at the next look.
         self._loaded = None if snapshot.is_provisional else stamps
@@ -130,7 +161,7 @@ class DirectoryStore:
             try:
                 stamps = await asyncio.to_thread(self._stamps)
                 if stamps != self._loaded and stamps == seen:
-                    await asyncio.to_thread(self.load)
+                    await asyncio.to_thread(self.load, stamps)
                 seen = stamps
             except (OSError, WebhookError) as error:
                 # What is in force stays; the next look may find the directory again, and then
@@ -139,6 +170,111 @@ class DirectoryStore:
                 log.warning("policy directory can't be read", extra={"reason": str(error)})
                 if self._on_failure is not None:
                     self._on_failure()
+
+    # -- documents --------------------------------------------------------------------------
+
+    @property
+    def sources(self) -> Sequence[SourceFile]:
+        """Everything that was there at the last look."""
+        return self._sources
+
+    async def list_documents(self, kind: str) -> Sequence[Stored]:
+        """All documents of one kind, by name, as they were at the last look."""
+        found = [stored for stored in stored_documents(self._sources) if stored.kind == kind]
+        return sorted(found, key=lambda stored: stored.name)
+
+    async def fetch_document(self, kind: str, name: str) -> Stored:
+        return _find(self._sources, kind, name)
+
+    async def create_document(self, manifest: dict[str, Any]) -> Stored:
+        kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+
+        def create() -> None:
+            for stored in stored_documents(self._look()):
+                if (stored.kind, stored.name.lower()) == (kind, name.lower()):
+                    raise ConflictError(f"there is a {kind} {stored.name} already")
+            create_file(self._directory, manifest)
+
+        await self._write(create)
+        return _find(self._sources, kind, name)
+
+    async def replace_document(self, manifest: dict[str, Any]) -> Stored:
+        kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+
+        def replace() -> None:
+            known = _find(self._look(), kind, name)
+            check_version(known, str(manifest["metadata"].get("resourceVersion") or ""))
+            replace_file(self._directory, manifest)
+
+        await self._write(replace)
+        return _find(self._sources, kind, name)
+
+    async def delete_document(self, kind: str, name: str, resource_version: str = "") -> None:
+        def delete() -> None:
+            check_version(_find(self._look(), kind, name), resource_version)
+            delete_file(self._directory, kind, name)
+
+        await self._write(delete)
+
+    async def _write(self, work: Callable[[], None]) -> None:
+        """Do *work*, then load, in a thread; one after the other."""
+
+        def write() -> None:
+            with self._writing:
+                work()
+                try:
+                    self.load()
+                except WebhookError as error:
+                    # It is written; the watch loads it as soon as it can.
+                    self._loaded = None
+                    log.warning("policy directory can't be read", extra={"reason": str(error)})
+
+        await asyncio.to_thread(write)
+
+    def _look(self) -> list[SourceFile]:
+        """What is there now, edits by hand included."""
+        if not self._directory.is_dir():
+            raise StoreError("documents can be written into a directory only")
+        try:
+            return read_sources(self._directory, relative=True)
+        except OSError as error:
+            reason = error.strerror or "unknown error"
+            raise StoreError(f"the policy directory can't be read: {reason}") from error
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _read_whole(
+        self, seen: tuple[Stamp, ...] | None
+    ) -> tuple[tuple[Stamp, ...] | None, list[SourceFile]]:
+        """
+        Every file, and the stamps that all had before and after the reading.
+
+        Without such stamps those that changed are errors. Who has *seen* some looks again itself.
+        """
+        changing: set[str] = set()
+        for attempt in range(_READS if seen is None else 1):
+            if attempt:
+                self._pause(_READ_PAUSE_S)
+            before = self._stamps() if seen is None else seen
+            if not self.current.ready and self._is_fresh(before):
+                # Its writer may have more to write. Nothing is in force that could stay meanwhile.
+                self._pause(self._poll_period_s)
+            sources = read_sources(self._directory, relative=True)
+            after = self._stamps()
+            if before == after:
+                return after, sources
+            changing = {name for name, *_ in set(before) ^ set(after)}
+        return None, [
+            SourceFile(source.name, error=_CHANGING)
+            if str(self._directory / source.name) in changing
+            else source
+            for source in sources
+        ]
+
+    def _is_fresh(self, stamps: tuple[Stamp, ...]) -> bool:
+        """Whether a file was written within the last period."""
+        now_ns = time.time_ns()
+        return any(abs(now_ns - mtime) < self._poll_period_s * 1e9 for _, mtime, *_ in stamps)
 
     def _stamps(self) -> tuple[Stamp, ...]:
         stamps = []
@@ -151,3 +287,10 @@ class DirectoryStore:
                 continue
             stamps.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return tuple(stamps)
+
+
+def _find(sources: Iterable[SourceFile], kind: str, name: str) -> Stored:
+    for stored in stored_documents(sources):
+        if (stored.kind, stored.name.lower()) == (kind, name.lower()):
+            return stored
+    raise NotFoundError(f"there is no {kind} {name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from webhook.errors import NotReadyError
 from webhook.mapping.compiled import CompiledMapping
@@ -13,6 +14,17 @@ from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
 from webhook.policy.contradictions import Territory
 from webhook.policy.effective import Plan, PolicySet
+from webhook.store.memo import Memo
+
+
+class ProblemReason(StrEnum):
+    """What kind of problem it is, in the words of our conditions."""
+
+    COMPILE_ERROR = "CompileError"
+    REFERENCE_NOT_FOUND = "ReferenceNotFound"
+    FIELD_CONFLICT = "FieldConflict"
+    # In force as written, but perhaps not what its author wanted.
+    ADVICE = "Advice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,7 @@ class DocumentProblem:
     path: str
     problem: str
     warning: bool = False
+    reason: ProblemReason = ProblemReason.COMPILE_ERROR
 
     def __str__(self) -> str:
         where = f"{self.document}: {self.path}" if self.path else self.document
@@ -55,6 +68,12 @@ class Snapshot:
     refused_queries: Mapping[str, str] = field(default_factory=dict)
     # Something could not be checked for a reason that may pass; compile again soon.
     is_provisional: bool = False
+    # Which branches there are, as far as namespaces and queues tell.
+    territory: Territory = field(default_factory=Territory)
+    # The very objects that it was built from.
+    sources: tuple[object, ...] = field(default=(), compare=False, repr=False)
+    # For the next build.
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
 
     def branch(self, namespace: str, *, project: str | None = None) -> Branch:
         """
@@ -68,11 +87,6 @@ class Snapshot:
             return Branch(self.settings.cluster_name, department, project)
         labels = self.namespaces.get(namespace, {})
         return _branch(namespace, labels, self.queues, self.settings)
-
-    @property
-    def territory(self) -> Territory:
-        """Which branches there are, as far as namespaces and queues tell."""
-        return territory_of(self.namespaces, self.queues, self.settings)
 
     def plan(self, kind: GroupVersionKind, branch: Branch) -> Plan | None:
         return self.policies.plan(kind, branch)
@@ -124,6 +138,7 @@ def territory_of(
     queues: Mapping[str, str],
     settings: EngineSettings,
 ) -> Territory:
+    """Which branches there are, as far as *namespaces* and *queues* tell."""
     branches = [_branch(name, labels, queues, settings) for name, labels in namespaces.items()]
     seen = {branch.project for branch in branches}
     # A queue that no namespace uses yet is a project all the same.

@@ -26,7 +26,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # not annotated upst
 # From half a millisecond to the longest time that an API server waits for us by default.
 DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0)
 
-PATHS = ("/mutate", "/validate", "/healthz", "/readyz", "/metrics")
+PATHS = ("/mutate", "/validate", "/api/", "/healthz", "/readyz", "/metrics")
 OTHER = "other"
 
 
@@ -101,6 +101,29 @@ class Metrics:
         self.load_failures = self._counter(
             "gatewright_policy_load_failures_total",
             "Looks at the policies that found them unreadable as a whole.",
+        )
+        self.watch_connected = self._gauge(
+            "gatewright_watch_connected",
+            "Whether a watch of the API server is open, by resource.",
+            ["resource"],
+        )
+        self.watch_objects = self._gauge(
+            "gatewright_watch_objects", "Objects that are known, by resource.", ["resource"]
+        )
+        self.watch_relists = self._counter(
+            "gatewright_watch_relists_total",
+            "Lists after the first: the watch could not go on where it was.",
+            ["resource"],
+        )
+        self.watch_failures = self._counter(
+            "gatewright_watch_failures_total",
+            "Lists and watches that failed, or ended before their time.",
+            ["resource"],
+        )
+        self.status_writes = self._counter(
+            "gatewright_status_writes_total",
+            "Writes of a document's status. outcome: written, conflict, failed.",
+            ["outcome"],
         )
         self.certificate_not_after = self._gauge(
             "gatewright_certificate_not_after_timestamp_seconds",

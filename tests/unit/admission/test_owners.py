@@ -147,3 +147,37 @@ def test_the_owner_has_to_be_concerned_where_the_pod_is() -> None:
 
     assert not submit(snapshot, pod, user=JOB_CONTROLLER).allowed
     assert submit(snapshot, pod, user=JOB_CONTROLLER, namespace="team-b").allowed
+
+
+def test_a_job_that_a_cron_job_made_is_judged_with_it() -> None:
+    cron_jobs = make_gvk_policy(
+        RULE, kind={"group": "batch", "version": "v1", "kind": "CronJob"}, name="cron-jobs"
+    )
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "nightly-1",
+            "namespace": "team-a",
+            "ownerReferences": [owner("batch/v1", "CronJob")],
+        },
+        "spec": {"template": {"spec": {"containers": [make_container(image="docker.io/x")]}}},
+    }
+    controller = "system:serviceaccount:kube-system:cronjob-controller"
+
+    both = submit(make_snapshot(cron_jobs, JOBS), copy.deepcopy(job), user=controller)
+    jobs_only = submit(make_snapshot(JOBS), copy.deepcopy(job), user=controller)
+    by_a_user = submit(make_snapshot(cron_jobs, JOBS), copy.deepcopy(job))
+
+    assert (both.broken, len(jobs_only.broken), len(by_a_user.broken)) == ([], 1, 1)
+
+
+def test_a_policy_for_replica_sets_concerns_pods_of_replica_sets() -> None:
+    replica_sets = make_gvk_policy(
+        RULE, kind={"group": "apps", "version": "v1", "kind": "ReplicaSet"}, name="replica-sets"
+    )
+    controller = "system:serviceaccount:kube-system:replicaset-controller"
+
+    answer = submit(make_snapshot(replica_sets, PODS), bad_pod(A_REPLICA_SET), user=controller)
+
+    assert answer.broken == []

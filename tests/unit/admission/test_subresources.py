@@ -21,7 +21,7 @@ from tests.builders import (
     make_snapshot,
     make_workload_policy,
 )
-from webhook.admission.review import jq_sources, review
+from webhook.admission.review import review
 from webhook.model.decision import Decision
 from webhook.model.pointer import to_pointer
 from webhook.model.request import Operation, Phase
@@ -56,12 +56,11 @@ def ask(
     """
     The answer to an update of a subresource. None of them may ever be changed.
 
-    What is sent is not touched either, nor is anything asked of jq.
+    What is sent is not touched either, nor is anything asked of jq, which would raise.
     """
     request = make_request(
         copy.deepcopy(document), old=copy.deepcopy(old), sub_resource=sub_resource, **more
     )
-    assert jq_sources(request, snapshot) == ()
     decision = review(request, phase, snapshot)
     assert (decision.patch, decision.changes) == ([], ())
     assert request.object == document

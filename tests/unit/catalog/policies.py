@@ -44,11 +44,6 @@ def _errors(group: ExceptionGroup[Exception]) -> list[SpecError]:
     return [error for error in group.exceptions if isinstance(error, SpecError)]
 
 
-def is_later(problem: str) -> bool:
-    """Whether *problem* says that the name is known, and what it means comes later."""
-    return problem.endswith("not available yet")
-
-
 def tree(path: str, value: Any) -> dict[str, Any]:
     """`{a: {b: value}}` for the path `a.b`."""
     for part in reversed(path.split(".")):

@@ -117,7 +117,7 @@ def test_people_read_it_field_by_field(explained: Any) -> None:
         "  default (not shown) (policy base, tenant)\n"
         "parallelism [spec]\n"
         "  default 4 (policy of-team-a, project team-a)\n"
-        "    instead of 1 (policy base, tenant)\n"
+        "    instead of 1 (policy base, tenant), which is wider\n"
         "  max 8 (policy base, tenant)\n"
         "security.privileged [spec]\n"
         "  default false (policy system-privileged, system)\n"
@@ -126,7 +126,7 @@ def test_people_read_it_field_by_field(explained: Any) -> None:
         "  default 30 (policy system-termination-grace, system)\n"
         "  min 10 (policy base, tenant)\n"
         "  max 600 (policy base, tenant)\n"
-        "    instead of 300 (policy system-termination-grace, system)\n"
+        "    instead of 300 (policy system-termination-grace, system), which is wider\n"
     )
 
 
@@ -253,8 +253,8 @@ def test_what_a_gvk_policy_replaces_is_shown_whole(explained: Any) -> None:
         "apps/v1/Deployment in project team-a\n"
         "resourceLimits[cpu] [allContainers]\n"
         "  max 4 (policy narrow, project team-a)\n"
-        "    instead of default 500m (policy broad, tenant)\n"
-        "    instead of 8 (policy broad, tenant)\n"
+        "    instead of default 500m (policy broad, tenant), which is wider\n"
+        "    instead of 8 (policy broad, tenant), which is wider\n"
     )
 
 
@@ -360,11 +360,11 @@ def test_items_stand_by_their_keys_with_what_holds_for_all_of_them(explained: An
         "storage.hostPath.readOnly [spec]\n"
         "  default true (policy wide, tenant)\n"
         "  canEdit false (policy wide, tenant)\n"
-        "storage.hostPath[data] [spec]\n"
-        '  default {"name": "data", "path": "/other", "mountPath": "/mnt"}'
-        " (policy narrow, project p)\n"
-        '    instead of {"name": "data", "path": "/data", "mountPath": "/mnt"}'
-        " (policy wide, tenant)\n",
+        "storage.hostPath[data].mountPath [spec]\n"
+        "  default /mnt (policy wide, tenant)\n",
+        "storage.hostPath[data].path [spec]\n"
+        "  default /other (policy narrow, project p)\n"
+        "    instead of /data (policy wide, tenant), which is wider\n",
     ):
         assert part in out
 
@@ -384,6 +384,26 @@ def test_a_bare_document_is_for_the_type_that_is_explained(explained: Any) -> No
     assert (row["rule"], row["value"], row["scope"], row["unit"]) == ("max", 3, "project", "p")
 
 
+def test_a_narrower_rule_that_the_wider_one_keeps_out_is_told_apart(explained: Any) -> None:
+    holding = make_gvk_policy(
+        make_rule("replicas", "workload", {"max": 8}), name="broad", kind=DEPLOYMENT
+    )
+    narrow = make_gvk_policy(
+        make_rule("replicas", "workload", {"max": 4}),
+        name="narrow",
+        kind=DEPLOYMENT,
+        scope="project",
+        unit="team-a",
+    )
+
+    _, text, _ = explained([holding, narrow], "--project", "team-a", of=DEPLOYMENT_TYPE)
+
+    assert text.endswith(
+        "  max 8 (policy broad, tenant)\n"
+        "    without effect: 4 (policy narrow, project team-a), which is narrower\n"
+    )
+
+
 def test_nothing_in_force_is_said(explained: Any) -> None:
     text = explained([BASE], of=DEPLOYMENT_TYPE)
     as_json = explained([BASE], "-o", "json", of=DEPLOYMENT_TYPE)
@@ -395,9 +415,27 @@ def test_nothing_in_force_is_said(explained: Any) -> None:
 @pytest.mark.parametrize(
     ("of", "flags", "wanted"),
     [
-        pytest.param("trainin", [], "'trainin' is none of workspace, training", id="type"),
+        pytest.param(
+            "trainin",
+            [],
+            "'trainin' is no native workload type and no group/version/Kind;"
+            ' did you mean "training"?',
+            id="type",
+        ),
+        pytest.param(
+            "pytorchjob", [], 'did you mean "kubeflow.org/v1/PyTorchJob"?', id="name-of-a-kind"
+        ),
+        pytest.param(
+            "DistributedTraining", [], 'did you mean "distributed"?', id="name-of-a-native-kind"
+        ),
         pytest.param("a/b/c/d", [], "is not group/version/Kind", id="no-kind"),
         pytest.param("apps/v1/Deploymant", [], "no mapping for apps/v1/Deploymant; did", id="kind"),
+        pytest.param(
+            "apps/v1beta1/deployment",
+            [],
+            "no mapping for apps/v1beta1/deployment; there is one for apps/v1/Deployment",
+            id="kind-of-another-version",
+        ),
         pytest.param("training", ["--policies", "/nowhere"], "/nowhere: No such file", id="path"),
     ],
 )

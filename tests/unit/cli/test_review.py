@@ -153,6 +153,63 @@ def test_an_update_is_judged_against_the_old_file(
     assert run(capsys, new, "--policies", policies)[0] == 1
 
 
+def in_namespace(document: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+    metadata = {**document["metadata"], "namespace": namespace}
+    return {**document, "metadata": {k: v for k, v in metadata.items() if v is not None}}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "flags", "code"),
+    [
+        pytest.param("team-a", "team-a", [], 0, id="same"),
+        pytest.param("team-a", "team-b", [], 2, id="other"),
+        pytest.param(None, "default", [], 0, id="none-is-default"),
+        pytest.param(None, "team-a", ["-n", "team-a"], 0, id="the-flag-counts"),
+    ],
+)
+def test_the_old_object_is_the_one_in_the_same_namespace(
+    capsys: pytest.CaptureFixture[str],
+    policies: Path,
+    tmp_path: Path,
+    new: str | None,
+    old: str | None,
+    flags: list[str],
+    code: int,
+) -> None:
+    before = write(tmp_path / "old.yaml", in_namespace(bad_pod(), old))
+    after = write(tmp_path / "new.yaml", in_namespace(bad_pod(), new))
+
+    got, _, err = run(capsys, after, "--old", before, "--policies", policies, *flags)
+
+    assert got == code
+    assert ("--old has no Pod team-a/train" in err) is (code == 2)
+
+
+def test_two_old_objects_of_one_name_are_told_apart_by_namespace(
+    capsys: pytest.CaptureFixture[str], policies: Path, tmp_path: Path
+) -> None:
+    """Only the one of the same namespace excuses what is wrong."""
+    good, bad = in_namespace(make_pod(), "team-b"), bad_pod()
+    old = write(tmp_path / "old.yaml", bad, good)
+    swapped = write(tmp_path / "swapped.yaml", make_pod(), in_namespace(bad_pod(), "team-b"))
+    new = write(tmp_path / "new.yaml", bad)
+
+    assert run(capsys, new, "--old", old, "--policies", policies)[0] == 0
+    assert run(capsys, new, "--old", swapped, "--policies", policies)[0] == 1
+
+
+def test_two_old_documents_of_one_object_are_an_error_that_names_both(
+    capsys: pytest.CaptureFixture[str], policies: Path, tmp_path: Path
+) -> None:
+    old = write(tmp_path / "old.yaml", bad_pod(), make_pod())
+    new = write(tmp_path / "new.yaml", bad_pod())
+
+    code, _, err = run(capsys, new, "--old", old, "--policies", policies)
+
+    assert code == 2
+    assert f"{old}#1: --old has Pod team-a/train twice, also as {old}#0" in err
+
+
 def test_patch_and_yaml_are_for_programs_too(
     capsys: pytest.CaptureFixture[str], policies: Path, tmp_path: Path
 ) -> None:
@@ -284,7 +341,7 @@ def test_workloads_of_many_kinds_pass_through(
 
     assert (code, err) == (0, "")
     for element in orjson.loads(out):
-        mapped = element["kind"]["kind"] in ("Pod", "Job", "PyTorchJob")
+        mapped = element["kind"]["kind"] not in ("Service", "Queue")
         assert element["mapped"] is mapped
         assert element["allowed"] is True
         assert bool(element["patch"]) <= mapped

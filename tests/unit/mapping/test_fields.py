@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import POLICY_API, make_gvk_policy, make_rule, make_snapshot, submit
+from tests.jq import ACME, make_acme_job, make_group, make_mapping
 from webhook.model.decision import NOT_SHOWN
 
 KIND = {"group": "acme.io", "version": "v1", "kind": "AcmeJob"}
@@ -110,3 +111,23 @@ def test_other_values_are_shown() -> None:
     )
 
     assert shown == "fast"
+
+
+@pytest.mark.parametrize(
+    ("address", "broken"),
+    [
+        pytest.param("2001:DB8:0:0::1", [], id="spelled-otherwise"),
+        pytest.param("192.0.2.1", [], id="version-4"),
+        pytest.param("2001:db8::2", ["options"], id="another"),
+        pytest.param("192.0.2.256", ["type"], id="no-address"),
+        pytest.param(3221225985, ["type"], id="number"),
+    ],
+)
+def test_addresses_are_compared_as_addresses(address: Any, broken: list[str]) -> None:
+    group = make_group({"host": {"type": "ipaddress"}})
+    rule = make_rule("host", "s", {"options": ["2001:db8::1", "192.0.2.1"]})
+    snapshot = make_snapshot(group, make_mapping(), make_gvk_policy(rule, kind=ACME))
+
+    answer = submit(snapshot, make_acme_job(host=address))
+
+    assert [name for _, name in answer.broken] == broken

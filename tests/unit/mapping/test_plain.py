@@ -390,6 +390,7 @@ spoilt_sources = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(source=sources | spoilt_sources, candidates=st.lists(documents, min_size=1, max_size=4))
 @example(source=".a[].b?", candidates=[{"a": [{"b": 1}, 2]}])

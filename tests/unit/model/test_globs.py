@@ -64,6 +64,7 @@ def test_a_glob_agrees_with_the_definition(pattern: str, text: str) -> None:
     assert Glob.compile(pattern).match(text) == fits(pattern, text)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_text_between_stars_is_found_wherever_it_is(needle: str, around: str) -> None:

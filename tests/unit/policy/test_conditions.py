@@ -51,6 +51,80 @@ def host_paths(*propagations: str | None) -> JsonObject:
     return {"storage": {"hostPath": items}}
 
 
+def without(item: JsonObject, attribute: str) -> JsonObject:
+    """*item* without the attribute of that dotted name."""
+    name, dot, rest = attribute.partition(".")
+    if not dot:
+        return {key: value for key, value in item.items() if key != name}
+    return {**item, name: without(item[name], rest)}
+
+
+# name, itemized field, an item that keeps it, the attribute that no such item can lack
+NEEDED: list[tuple[str, str, JsonObject, str]] = [
+    (
+        "environmentVariables-name-needed",
+        "environmentVariables",
+        {"name": "A", "value": ""},
+        "name",
+    ),
+    ("annotations-name-needed", "annotations", {"name": "a", "value": "b"}, "name"),
+    ("labels-name-needed", "labels", {"name": "a", "value": "b"}, "name"),
+    (
+        "imagePullSecrets-name-needed",
+        "imagePullSecrets",
+        {"name": "a", "userCredential": True},
+        "name",
+    ),
+    ("exposedUrls-container-needed", "exposedUrls", {"name": "ui", "container": 80}, "container"),
+    ("relatedUrls-url-needed", "relatedUrls", {"url": "https://a.example.com", "type": "t"}, "url"),
+    ("ports-container-needed", "ports", {"name": "web", "container": 80}, "container"),
+    (
+        "extendedResources-resource-needed",
+        "compute.extendedResources",
+        {"resource": "a/b", "quantity": 1},
+        "resource",
+    ),
+    (
+        "extendedResources-quantity-needed",
+        "compute.extendedResources",
+        {"resource": "a/b", "quantity": 1},
+        "quantity",
+    ),
+    ("dataVolume-id-needed", "storage.dataVolume", {"id": "a", "mountPath": "/a"}, "id"),
+    ("hostPath-path-needed", "storage.hostPath", {"path": "/a", "mountPath": "/b"}, "path"),
+    ("git-repository-needed", "storage.git", {"repository": "r", "branch": "b"}, "repository"),
+    ("nfs-server-needed", "storage.nfs", {"server": "s", "path": "/a"}, "server"),
+    ("nfs-path-needed", "storage.nfs", {"server": "s", "path": "/a"}, "path"),
+    ("s3-bucket-needed", "storage.s3", {"bucket": "b", "path": "/a"}, "bucket"),
+    (
+        "configMapVolume-configMap-needed",
+        "storage.configMapVolume",
+        {"configMap": "c", "mountPath": "/c"},
+        "configMap",
+    ),
+    ("secretVolume-secret-needed", "storage.secretVolume", {"secret": "s", "name": "s"}, "secret"),
+    *[
+        (
+            f"variable-{source}-{key}",
+            "environmentVariables",
+            {"name": "A", source: {"name": "n", "key": "k"}},
+            f"{source}.{key}",
+        )
+        for source in ("secret", "configMap", "userCredential")
+        for key in ("name", "key")
+    ],
+]
+
+
+def of_item(field: str, item: JsonObject) -> JsonObject:
+    """A spec with one item of the itemized *field*."""
+    spec: Any = [item]
+    for part in reversed(field.split(".")):
+        spec = {part: spec}
+    assert isinstance(spec, dict)
+    return spec
+
+
 # name, workload type, a spec that keeps it, one that breaks it, where that is reported
 CASES: list[tuple[str, str, JsonObject, JsonObject, str]] = [
     (
@@ -350,6 +424,13 @@ CASES: list[tuple[str, str, JsonObject, JsonObject, str]] = [
         "/spec/storage/pvc/0/claimInfo/size",
     ),
     (
+        "model-claim-size",
+        "nimService",
+        {"modelStore": {"pvc": {"claimName": "models", "claimInfo": {"size": "10Gi"}}}},
+        {"modelStore": {"pvc": {"claimName": "models"}}},
+        "/spec/modelStore/pvc/claimInfo/size",
+    ),
+    (
         "toleration-value",
         "training",
         toleration(key="gpu", operator="Equal", value="yes"),
@@ -377,6 +458,44 @@ CASES: list[tuple[str, str, JsonObject, JsonObject, str]] = [
         host_paths("HostToContainer", "None"),
         "/spec/storage/hostPath/1/mountPropagation",
     ),
+    (
+        "variable-name",
+        "training",
+        variable(value="x"),
+        of_item("environmentVariables", {"name": "A=B", "value": "x"}),
+        "/spec/environmentVariables/0/name",
+    ),
+    (
+        "label-key",
+        "training",
+        of_item("labels", {"name": "example.com/team", "value": "x"}),
+        of_item("labels", {"name": "a b", "value": "x"}),
+        "/spec/labels/0/name",
+    ),
+    (
+        "label-value",
+        "training",
+        of_item("labels", {"name": "team", "value": "x.y"}),
+        of_item("labels", {"name": "team", "value": "x y"}),
+        "/spec/labels/0/value",
+    ),
+    (
+        "annotation-key",
+        "training",
+        of_item("annotations", {"name": "team", "value": "any text"}),
+        of_item("annotations", {"name": "/team", "value": "any text"}),
+        "/spec/annotations/0/name",
+    ),
+    *[
+        (
+            name,
+            "training",
+            of_item(field, item),
+            of_item(field, without(item, attribute)),
+            f"/spec/{f'{field}.0.{attribute}'.replace('.', '/')}",
+        )
+        for name, field, item, attribute in NEEDED
+    ],
 ]
 
 
@@ -502,12 +621,29 @@ def test_a_master_that_is_like_the_workers_has_no_spec_of_its_own() -> None:
         ),
         pytest.param(
             "training",
-            variable(secret={"name": "s"}, configMap={"name": "c"}, podFieldRef={"path": "p"}),
+            variable(
+                secret={"name": "s", "key": "k"},
+                configMap={"name": "c", "key": "k"},
+                podFieldRef={"path": "p"},
+            ),
             ["variable-source"],
             id="three-sources-are-one-problem",
         ),
-        pytest.param("training", variable(), [], id="no-source-is-an-empty-value"),
-        pytest.param("training", variable(value="", secret={"name": "s"}), [], id="empty-value"),
+        pytest.param("training", variable(), ["source"], id="no-source"),
+        pytest.param("training", variable(secret={}), ["source"], id="a-source-that-says-nothing"),
+        pytest.param("training", variable(value=""), [], id="an-empty-text-is-a-source"),
+        pytest.param(
+            "training", variable(value="", secret={"name": "s", "key": "k"}), [], id="empty-value"
+        ),
+        pytest.param(
+            "training",
+            {"labels": [{"name": "n" * 64, "value": "x"}]},
+            ["maxLength"],
+            id="a-key-that-is-too-long-is-one-problem",
+        ),
+        pytest.param(
+            "training", {"labels": [{"name": "a.b/c", "value": ""}]}, [], id="a-label-without-value"
+        ),
         pytest.param(
             "training",
             claim(claimName="", claimInfo={"size": "1Gi"}),
@@ -593,7 +729,9 @@ def test_the_sentence_says_what_was_found_and_what_is_accepted() -> None:
 
 
 def test_a_condition_on_a_variable_shows_none_of_its_values() -> None:
-    (problem,) = judge("training", variable(value="hush", secret={"name": "hidden-too"}))
+    (problem,) = judge(
+        "training", variable(value="hush", secret={"name": "hidden-too", "key": "k"})
+    )
 
     assert problem.item == "HOME"
     assert "hush" not in repr(problem)

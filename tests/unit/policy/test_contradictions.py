@@ -168,7 +168,8 @@ def test_a_conflict_of_department_and_project_says_why_they_meet() -> None:
     assert problems_of(*documents, P1_IN_D1) == [
         "test.yaml#1 spec.rules.compute.gpuDevicesRequest.max: field compute.gpuDevicesRequest"
         " already has rules in policy a, department d1; policy b, project p1 can't have any too,"
-        " as project p1 lies in department d1"
+        " as project p1 lies in department d1. Nothing of policy b, project p1 is enforced until"
+        " the field is taken out of one of the two"
     ]
 
 

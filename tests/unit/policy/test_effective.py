@@ -103,7 +103,7 @@ def test_any_rule_replaces_the_shipped_one_of_its_field(scope: str) -> None:
 
     snapshot = make_snapshot(policy, NAMESPACE, settings=PROD)
 
-    assert snapshot.problems == ()
+    assert [problem for problem in snapshot.problems if not problem.warning] == []
     field = [
         item
         for item in in_force(snapshot, TRAINING, BRANCH)
@@ -261,6 +261,7 @@ def _turned(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
+@pytest.mark.slow
 @given(documents=_document_sets())
 @settings(deadline=None, max_examples=60)
 def test_documents_in_any_order_give_the_same_effective_policy(

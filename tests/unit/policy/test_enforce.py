@@ -11,7 +11,10 @@ import pytest
 
 from tests.builders import (
     DEPLOYMENT,
+    NOT_READY,
     PYTORCH_JOB,
+    TOKEN_MOUNT,
+    TOKEN_VOLUME,
     as_stored,
     make_container,
     make_gvk_policy,
@@ -787,20 +790,64 @@ def test_what_kubernetes_adds_to_a_pod_is_no_breach_of_blocked() -> None:
             make_rule("volumeMounts", "allContainers", {"blocked": True}),
         )
     )
-    token = {"name": "kube-api-access-x7k2p", "projected": {"sources": []}}
-    mount = {"name": token["name"], "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
-    own = {
-        "key": "node.kubernetes.io/not-ready",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    }
-    containers = [make_container(volumeMounts=[mount])]
-    pod = make_pod(containers=containers, volumes=[token], tolerations=[own])
+    containers = [make_container(volumeMounts=[TOKEN_MOUNT])]
+    pod = make_pod(containers=containers, volumes=[TOKEN_VOLUME], tolerations=[NOT_READY])
 
     assert submit(snapshot, pod).allowed
     pod["spec"]["volumes"].append({"name": "mine", "emptyDir": {}})
     assert submit(snapshot, pod).broken == [("/spec/volumes", "blocked")]
+
+
+NAME = TOKEN_VOLUME["name"]
+LOOKALIKES = [
+    pytest.param("volumes", {"name": NAME, "hostPath": {"path": "/"}}, id="path-of-the-node"),
+    pytest.param("volumes", {**TOKEN_VOLUME, "hostPath": {"path": "/"}}, id="path-beside-it"),
+    pytest.param("volumes", {"name": NAME}, id="name-alone"),
+    pytest.param(
+        "volumes",
+        {"name": NAME, "projected": {"defaultMode": 420, "sources": [{"secret": {"name": "s"}}]}},
+        id="secret-projected",
+    ),
+    pytest.param(
+        "volumes",
+        {
+            "name": NAME,
+            "projected": {"defaultMode": 420, "sources": [{"configMap": {"name": "mine"}}]},
+        },
+        id="other-config-map",
+    ),
+    pytest.param("volumes", {**TOKEN_VOLUME, "name": "mine"}, id="other-name-of-a-volume"),
+    pytest.param("volumeMounts", {**TOKEN_MOUNT, "name": "mine"}, id="other-volume-mounted"),
+    pytest.param("volumeMounts", {**TOKEN_MOUNT, "readOnly": False}, id="mounted-to-write"),
+    pytest.param("volumeMounts", {**TOKEN_MOUNT, "subPath": "a"}, id="part-of-it-mounted"),
+    pytest.param("volumeMounts", {**TOKEN_MOUNT, "mountPath": "/mnt"}, id="mounted-elsewhere"),
+    pytest.param("tolerations", {**NOT_READY, "tolerationSeconds": 9999}, id="for-longer"),
+    pytest.param(
+        "tolerations",
+        {key: value for key, value in NOT_READY.items() if key != "tolerationSeconds"},
+        id="for-ever",
+    ),
+    pytest.param("tolerations", {**NOT_READY, "effect": "NoSchedule"}, id="other-effect"),
+    pytest.param("tolerations", {"operator": "Exists"}, id="everything"),
+]
+
+
+@pytest.mark.parametrize(("field", "item"), LOOKALIKES)
+def test_what_only_looks_like_it_is_blocked(field: str, item: dict[str, Any]) -> None:
+    """A user writes names as he likes: they prove nothing."""
+    selector = "allContainers" if field == "volumeMounts" else "podSpec"
+    snapshot = compile_ok(make_gvk_policy(make_rule(field, selector, {"blocked": True})))
+    spec = {
+        "containers": [make_container(volumeMounts=[TOKEN_MOUNT])],
+        "volumes": [TOKEN_VOLUME],
+        "tolerations": [NOT_READY],
+    }
+    if field == "volumeMounts":
+        spec["containers"] = [make_container(volumeMounts=[TOKEN_MOUNT, item])]
+    else:
+        spec[field] = [*spec[field], item]
+
+    assert [rule for _, rule in submit(snapshot, make_pod(**spec)).broken] == ["blocked"]
 
 
 def test_of_two_sets_at_one_place_the_narrower_counts() -> None:
@@ -872,18 +919,15 @@ def test_a_place_inside_a_value_that_was_set_is_judged_as_it_then_is() -> None:
     assert answer.at("/spec/box") == {"size": 2}
 
 
-TOKEN = {"name": "kube-api-access-x7k2p", "projected": {"sources": []}}
-
-
 @pytest.mark.parametrize("rule", ["set", "default"])
 def test_what_kubernetes_put_into_a_list_stays_in_it(rule: str) -> None:
     """Without its token volume the mount of a stored Pod would lead nowhere."""
     mine = {"name": "scratch", "emptyDir": {}}
     snapshot = compile_ok(make_gvk_policy(make_rule("volumes", "podSpec", {rule: [mine]})))
 
-    answer = submit(snapshot, make_pod(volumes=[TOKEN]))
+    answer = submit(snapshot, make_pod(volumes=[TOKEN_VOLUME]))
 
-    assert answer.at("/spec/volumes") == [TOKEN, mine]
+    assert answer.at("/spec/volumes") == [TOKEN_VOLUME, mine]
 
 
 def test_a_request_that_is_a_copy_of_the_limit_is_not_blocked() -> None:
@@ -950,7 +994,7 @@ def test_a_default_does_not_fill_what_a_set_keeps_empty() -> None:
         pytest.param({"cpuCoreLimit": "500m"}, {"cpuCoreRequest": 0.25}, id="of-a-quantity"),
         pytest.param({"cpuCoreLimit": 4, "cpuCoreRequest": 3}, {"cpuCoreRequest": 3}, id="given"),
         pytest.param({}, {}, id="no-source"),
-        pytest.param({"cpuMemoryLimit": "3Gi"}, {"cpuMemoryRequest": "2415919104"}, id="memory"),
+        pytest.param({"cpuMemoryLimit": "3Gi"}, {"cpuMemoryRequest": "2304Mi"}, id="memory"),
     ],
 )
 def test_a_default_may_be_computed_from_another_field(
@@ -996,7 +1040,8 @@ def test_a_computed_default_satisfies_required_and_is_judged() -> None:
     snapshot = compile_ok(make_workload_policy(rules=rules))
 
     assert submit(snapshot, make_training(parallelism=2)).at("/spec/backoffLimit") == 2
-    assert submit(snapshot, make_training(parallelism=4)).violation.rule is Rule.MAX
+    # What follows from his parallelism is not held against the submitter; the missing value is.
+    assert submit(snapshot, make_training(parallelism=4)).violation.rule is Rule.REQUIRED
 
 
 def test_a_computed_default_that_contradicts_is_left_out() -> None:

@@ -174,7 +174,7 @@ def test_values_of_variables_are_not_shown() -> None:
 
     assert "hunter" not in str(answer.decision.violations)
     assert answer.violation.value == NOT_SHOWN
-    assert answer.violation.accepted == NOT_SHOWN
+    assert answer.violation.accepted == "leave the item out"
 
 
 def test_items_of_several_scopes_merge_by_key_and_the_narrowest_attribute_counts() -> None:
@@ -608,3 +608,203 @@ def test_items_that_an_update_leaves_alone_are_not_completed() -> None:
     answer = submit(worked_example(), new, old=old)
 
     assert answer.at(RESOURCES)[0] == {"resource": "a/b"}
+
+
+def test_items_of_several_fields_are_excluded_at_once() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            defaults={
+                "environmentVariables": {"instances": [{"name": "Q", "value": "v"}]},
+                "labels": {"instances": [{"name": "l", "value": "x"}, {"name": "m", "value": "x"}]},
+            }
+        )
+    )
+    document = make_training(
+        environmentVariables=[{"name": "Q", "exclude": True}],
+        labels=[{"name": "l", "exclude": True}],
+    )
+
+    first = submit(snapshot, document)
+
+    assert first.document["spec"]["environmentVariables"] == []
+    assert [item["name"] for item in first.document["spec"]["labels"]] == ["m"]
+    assert json.loads(first.document["metadata"]["annotations"][EXCLUDED]) == {
+        "environmentVariables": ["Q"],
+        "labels": ["l"],
+    }
+    # One more in a later update, beside what is remembered.
+    changed = copy.deepcopy(first.document)
+    changed["spec"]["labels"] = [{"name": "m", "exclude": True}]
+    second = submit(snapshot, changed, old=first.document)
+    assert second.document["spec"]["labels"] == []
+    assert submit(snapshot, second.document).decision.patch == []
+
+
+@pytest.mark.parametrize("text", ["junk", "[]", '{"labels": "l"}', 7])
+def test_an_annotation_that_says_nothing_is_replaced(text: Any) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(defaults={"labels": {"instances": [{"name": "l", "value": "x"}]}})
+    )
+    document = make_training(labels=[{"name": "l", "exclude": True}])
+    document["metadata"]["annotations"] = {EXCLUDED: text}
+
+    answer = submit(snapshot, document)
+
+    assert answer.document["spec"]["labels"] == []
+    assert answer.document["metadata"]["annotations"][EXCLUDED] == '{"labels":["l"]}'
+
+
+def test_an_excluded_item_that_is_there_as_well_is_a_double() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(defaults={"labels": {"instances": [{"name": "l", "value": "x"}]}})
+    )
+    document = make_training(labels=[{"name": "l", "exclude": True}, {"name": "l", "value": "y"}])
+
+    answer = submit(snapshot, document)
+
+    assert EXCLUDED not in answer.document["metadata"].get("annotations", {})
+    assert answer.document["spec"]["labels"] == [{"name": "l", "value": "y"}]
+
+
+def test_what_is_excluded_goes_where_no_policy_speaks_of_the_field() -> None:
+    document = make_training(
+        relatedUrls=[{"name": "a", "exclude": True}, {"name": "b", "url": "u"}]
+    )
+
+    answer = submit(
+        compile_ok(make_workload_policy(rules={"image": {"required": False}})), document
+    )
+
+    assert answer.document["spec"]["relatedUrls"] == [{"name": "b", "url": "u"}]
+
+
+def test_an_item_without_a_key_has_no_past_of_another_item() -> None:
+    """An update can't slip an item in at the position of one that was there."""
+    snapshot = compile_ok(
+        make_workload_policy(
+            defaults={
+                "storage": {
+                    "hostPath": {"instances": [{"name": "data", "path": "/d", "mountPath": "/d"}]}
+                }
+            },
+            rules={"storage": {"hostPath": {"instances": {"canAdd": False}}}},
+        )
+    )
+    old = submit(snapshot, make_training()).document
+    new = copy.deepcopy(old)
+    new["spec"]["storage"]["hostPath"].insert(0, {"path": "/", "mountPath": "/host"})
+
+    assert [rule for _, rule in submit(snapshot, new, old=old).broken] == ["canAdd"]
+
+
+def test_a_double_is_held_against_the_lock_whichever_stands_first() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            defaults={"labels": {"instances": [{"name": "l", "value": "x"}]}},
+            rules={"labels": {"instances": {"locked": ["l"]}}},
+        )
+    )
+    good, bad = {"name": "l", "value": "x"}, {"name": "l", "value": "y"}
+    old = make_training(labels=[good])
+
+    for labels in ([bad, good], [good, bad]):
+        broken = submit(snapshot, make_training(labels=labels), old=old).broken
+        assert "locked" in [rule for _, rule in broken]
+
+
+def test_the_bad_elements_of_an_attribute_cannot_be_traded() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            rules={"exposedUrls": {"attributes": {"authorizedUsers": {"options": ["alice"]}}}}
+        )
+    )
+
+    def with_users(*users: str) -> dict[str, Any]:
+        return make_training(exposedUrls=[{"name": "u", "authorizedUsers": list(users)}])
+
+    old = with_users("bob", "carol")
+    assert submit(snapshot, with_users("bob"), old=old).broken == []
+    assert [rule for _, rule in submit(snapshot, with_users("mallory"), old=old).broken] == [
+        "options"
+    ]
+
+
+def test_an_update_may_spell_an_attribute_anew() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            rules={"compute": {"extendedResources": {"attributes": {"quantity": {"max": 5}}}}}
+        )
+    )
+
+    def with_quantity(quantity: Any) -> dict[str, Any]:
+        return training({"resource": "a/b", "quantity": quantity})
+
+    assert submit(snapshot, with_quantity(10), old=with_quantity("10")).broken == []
+    assert submit(snapshot, with_quantity(11), old=with_quantity("10")).broken != []
+
+
+@pytest.mark.parametrize(
+    ("item", "want"),
+    [
+        pytest.param({"name": "p", "container": 80}, 80, id="from-the-same-item"),
+        pytest.param({"name": "p", "container": 80, "external": 8080}, 8080, id="given"),
+        pytest.param({"name": "p"}, None, id="no-source"),
+    ],
+)
+def test_an_attribute_may_be_computed_from_another(item: dict[str, Any], want: Any) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            rules={"ports": {"attributes": {"external": {"defaultFrom": {"field": "container"}}}}}
+        )
+    )
+
+    answer = submit(snapshot, make_training(ports=[item]))
+
+    assert answer.document["spec"]["ports"][0].get("external") == want
+    assert submit(snapshot, answer.document).decision.patch == []
+
+
+def test_each_attribute_of_a_merged_item_names_its_own_policy() -> None:
+    wide = {"name": "A", "path": "/tenant", "mountPath": "/m", "readOnly": True}
+    snapshot = compile_ok(
+        make_workload_policy(
+            name="wide", defaults={"storage": {"hostPath": {"instances": [wide]}}}
+        ),
+        make_workload_policy(
+            name="narrow",
+            scope="project",
+            unit="team-a",
+            defaults={"storage": {"hostPath": {"instances": [{"name": "A", "path": "/project"}]}}},
+        ),
+    )
+
+    answer = submit(snapshot, make_training(storage={"hostPath": [{"name": "A"}]}))
+
+    assert {change.field: change.source.policy for change in answer.decision.changes} | {
+        "terminationGracePeriodSeconds": "",
+        "security.privileged": "",
+    } == {
+        "storage.hostPath.path": "narrow",
+        "storage.hostPath.mountPath": "wide",
+        "storage.hostPath.readOnly": "wide",
+        "terminationGracePeriodSeconds": "",
+        "security.privileged": "",
+    }
+
+
+def test_a_default_attribute_that_does_not_go_with_an_item_is_left_out() -> None:
+    """Seconds are for NoExecute taints only."""
+    snapshot = compile_ok(
+        make_workload_policy(defaults={"tolerations": {"attributes": {"seconds": 30}}})
+    )
+    taint = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+    answer = submit(snapshot, make_training(tolerations=[taint]))
+
+    assert answer.broken == []
+    assert answer.document["spec"]["tolerations"] == [taint]
+    (left_out,) = answer.decision.not_applied
+    assert left_out.field == "tolerations.seconds"
+    evicting = {**taint, "effect": "NoExecute"}
+    filled = submit(snapshot, make_training(tolerations=[evicting])).document
+    assert filled["spec"]["tolerations"] == [{**evicting, "seconds": 30}]

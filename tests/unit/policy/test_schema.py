@@ -159,7 +159,7 @@ def test_items_of_the_policy_reference_are_right(storage: JsonObject) -> None:
         ),
         pytest.param(
             "training",
-            {"environmentVariables": [{"name": "A", "secret": {"nme": "s"}}]},
+            variables({"name": "A", "secret": {"nme": "s", "name": "s", "key": "k"}}),
             "/spec/environmentVariables/0/secret/nme",
             "environmentVariables.secret.nme",
             'did you mean "name"?',
@@ -234,7 +234,14 @@ def test_an_unknown_field_that_is_null_is_absent() -> None:
     ("spec", "pointer", "got", "accepted"),
     [
         pytest.param({"image": 5}, "/spec/image", 5, "text", id="number-for-text"),
-        pytest.param({"tty": "yes"}, "/spec/tty", "yes", "true or false", id="text-for-boolean"),
+        pytest.param(
+            {"tty": "yes"},
+            "/spec/tty",
+            "yes",
+            'true or false, not the text "yes"',
+            id="text-for-boolean",
+        ),
+        pytest.param({"tty": "often"}, "/spec/tty", "often", "true or false", id="other-text"),
         pytest.param({"tty": 1}, "/spec/tty", 1, "true or false", id="number-for-boolean"),
         pytest.param(
             {"backoffLimit": "six"}, "/spec/backoffLimit", "six", "a whole number", id="no-number"
@@ -324,7 +331,7 @@ def test_an_unknown_field_that_is_null_is_absent() -> None:
             id="quantity-of-an-extended-resource",
         ),
         pytest.param(
-            {"compute": {"extendedResources": [{"resource": 5}]}},
+            {"compute": {"extendedResources": [{"resource": 5, "quantity": 1}]}},
             "/spec/compute/extendedResources/0/resource",
             5,
             "text",
@@ -334,7 +341,7 @@ def test_an_unknown_field_that_is_null_is_absent() -> None:
             {"labels": [{"name": "a", "exclude": "yes"}]},
             "/spec/labels/0/exclude",
             "yes",
-            "true or false",
+            'true or false, not the text "yes"',
             id="exclude",
         ),
     ],
@@ -465,7 +472,7 @@ def test_numeric_text_and_quantities_count_as_their_amount(compute: JsonObject) 
         ),
         pytest.param(
             "training",
-            {"storage": {"secretVolume": [{"name": "s", "defaultMode": "644"}]}},
+            {"storage": {"secretVolume": [{"secret": "s", "defaultMode": "644"}]}},
             "/spec/storage/secretVolume/0/defaultMode",
             "has the wrong form",
             "text that matches 0[0-7]{3}",
@@ -508,7 +515,9 @@ def test_an_empty_text_is_no_choice(field: str) -> None:
     ("spec", "pointer", "item"),
     [
         pytest.param(
-            variables({"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "1"}),
+            variables(
+                {"name": "A", "value": "1"}, {"name": "B", "value": ""}, {"name": "A", "value": "1"}
+            ),
             "/spec/environmentVariables/2/name",
             "A",
             id="equal-items",
@@ -520,7 +529,7 @@ def test_an_empty_text_is_no_choice(field: str) -> None:
             id="one-is-excluded",
         ),
         pytest.param(
-            {"compute": {"extendedResources": [{"resource": "a/b"}, {"resource": "a/b"}]}},
+            {"compute": {"extendedResources": [{"resource": "a/b", "quantity": 1}] * 2}},
             "/spec/compute/extendedResources/1/resource",
             "a/b",
             id="key-of-another-name",
@@ -546,7 +555,7 @@ def test_items_without_a_key_are_items_of_their_own() -> None:
 
 
 def test_keys_of_different_roles_do_not_meet() -> None:
-    spec = variables({"name": "A"})
+    spec = variables({"name": "A", "value": ""})
 
     assert judge("distributed", spec, masterSpec=copy.deepcopy(spec)) == []
 
@@ -618,7 +627,7 @@ def test_long_names_are_cut() -> None:
         pytest.param({"tty": 1}, {"tty": 1}, id="type"),
         pytest.param(
             variables({"name": "A", "value": 1}),
-            variables({"name": "B"}, {"name": "A", "value": 1}),
+            variables({"name": "B", "value": ""}, {"name": "A", "value": 1}),
             id="item-that-moved",
         ),
         pytest.param(
@@ -637,6 +646,12 @@ def test_long_names_are_cut() -> None:
             id="condition-less-bad",
         ),
         pytest.param({"backoffLimit": -5}, {"backoffLimit": -2}, id="bound-less-bad"),
+        pytest.param({"backoffLimit": -1}, {"backoffLimit": "-1"}, id="bound-spelt-anew"),
+        pytest.param(
+            {"compute": {"cpuCoreRequest": 2, "cpuCoreLimit": 1}},
+            {"compute": {"cpuCoreRequest": "2000m", "cpuCoreLimit": "1"}},
+            id="condition-spelt-anew",
+        ),
     ],
 )
 def test_an_update_may_leave_a_problem_or_make_it_less_bad(
@@ -661,8 +676,8 @@ def test_an_update_may_leave_a_problem_or_make_it_less_bad(
             id="the-other-field-of-a-condition",
         ),
         pytest.param(
-            variables({"name": "A"}, {"name": "A"}),
-            variables({"name": "A"}, {"name": "A"}, {"name": "A"}),
+            variables(*[{"name": "A", "value": ""}] * 2),
+            variables(*[{"name": "A", "value": ""}] * 3),
             "unique",
             id="one-more-of-a-key",
         ),
@@ -679,6 +694,15 @@ def test_an_update_is_refused_for_what_it_makes_wrong(
     old: JsonObject, new: JsonObject, check: str
 ) -> None:
     assert [problem.check for problem in judge_update(old, new)] == [check]
+
+
+def test_an_update_within_a_section_leaves_what_it_lacks_as_it_was() -> None:
+    def model(**claim: Any) -> JsonObject:
+        return {"modelStore": {"pvc": {"claimName": "models", **claim}}}
+
+    assert judge_update(model(), model(readOnly=True), "nimService") == []
+    (problem,) = judge_update({}, model(), "nimService")
+    assert (problem.check, problem.is_missing) == ("model-claim-size", True)
 
 
 def test_an_update_of_a_broken_object_is_judged_to_its_end() -> None:
@@ -770,7 +794,7 @@ def specs(workload_type: str) -> st.SearchStrategy[Any]:
 
 SPECS = {workload_type: specs(workload_type) for workload_type in NATIVE_KINDS}
 # Conditions are also reported where a value is missing.
-MAY_MISS = {condition.name for condition in CONDITIONS}
+MAY_MISS = {condition.name for condition in CONDITIONS} | {"source"}
 
 
 @settings(max_examples=100, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,14 +31,19 @@ NEEDS_JQ = {
 
 
 def make_store(
-    directory: Path, check_query: Callable[[str, str], None] | None = None
+    directory: Path,
+    check_query: Callable[[str, str], None] | None = None,
+    *,
+    poll_period_s: float = 0.01,
+    pause: Callable[[float], None] = time.sleep,
 ) -> DirectoryStore:
     return DirectoryStore(
         directory,
         Current(),
         settings=EngineSettings(),
         check_query=check_query,
-        poll_period_s=0.01,
+        poll_period_s=poll_period_s,
+        pause=pause,
     )
 
 
@@ -124,3 +130,72 @@ async def test_half_a_file_is_not_taken_for_the_whole(tmp_path: Path) -> None:
     watching.cancel()
 
     assert not submit(store.current.snapshot, WEAK).allowed
+
+
+def test_at_the_start_a_file_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
+    """Its first half is a document of its own, so only the wait can tell."""
+    file = tmp_path / "a.yaml"
+    first = {**GOOD, "metadata": {"name": "first"}}
+    other = make_gvk_policy(make_rule("hostPID", "podSpec", {"blocked": True}))
+    second = {**other, "metadata": {"name": "second"}}
+    file.write_text(dump_yaml([first]))
+    rest = [f"---\n{dump_yaml([second])}"]
+
+    def write_on(_: float) -> None:
+        with file.open("a") as opened:
+            opened.write(rest.pop(0) if rest else "")
+
+    # A period so long that the file is fresh, however slow the machine is.
+    store = make_store(tmp_path, poll_period_s=3600, pause=write_on)
+    snapshot = store.load()
+
+    assert [document.name for document in snapshot.documents] == ["first", "second"]
+    assert rest == []
+
+
+def test_files_that_were_written_long_ago_are_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(dump_yaml([GOOD]))
+    os.utime(file, (0, 0))
+    pauses: list[float] = []
+
+    make_store(tmp_path, pause=pauses.append).load()
+
+    assert pauses == []
+
+
+def test_a_file_that_never_stays_the_same_is_not_taken_and_the_others_are(tmp_path: Path) -> None:
+    good = tmp_path / "good.yaml"
+    good.write_text(dump_yaml([GOOD]))
+    restless = tmp_path / "restless.yaml"
+    restless.write_text(dump_yaml([{**GOOD, "metadata": {"name": "half"}}]))
+
+    def write_on(_: float) -> None:
+        with restless.open("a") as opened:
+            opened.write("# more\n")
+
+    snapshot = make_store(tmp_path, poll_period_s=3600, pause=write_on).load()
+
+    (problem,) = snapshot.problems
+    assert problem.document == "restless.yaml"
+    assert "changes while it is read" in problem.problem
+    assert [document.source for document in snapshot.documents] == ["good.yaml#0"]
+
+
+def test_what_is_in_force_stays_where_the_directory_is_not_as_it_was_seen(tmp_path: Path) -> None:
+    """Between the look that found it unchanged and the reading somebody began to write."""
+    file = tmp_path / "a.yaml"
+    file.write_text(dump_yaml([GOOD]))
+    store = make_store(tmp_path)
+    first = store.load()
+    stat = file.stat()
+    seen = ((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino),)
+
+    file.write_text("# half of a file\n")
+    kept = store.load(seen)
+    file.write_text("# the whole of it\n")
+    stat = file.stat()
+    taken = store.load(((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino),))
+
+    assert kept is first
+    assert list(taken.documents) == []

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.builders import POLICY_API, make_container, make_gvk_policy, make_pod, make_rule, submit
+from tests.jq import ACME, make_formatter, make_group
+from tests.jq import make_mapping as make_acme_mapping
 from webhook.errors import SpecError
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.manifests import Manifest
@@ -43,22 +45,22 @@ def make_mapping(query: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        pytest.param(".spec | (", id="does-not-compile"),
-        pytest.param("def f: f; f", id="endless-recursion"),
-        pytest.param("last(range(1e12))", id="range"),
-        pytest.param("[limit(1e12; repeat(1))]", id="growing-array"),
-        pytest.param('"x" * 1e9 | .[0:1]', id="huge-text"),
-        pytest.param(".. | .. | .. | .. | .. | .. | .. | ..", id="exponential"),
-        pytest.param("env.PATH", id="reads-the-environment"),
-        pytest.param("$ENV.PATH", id="reads-the-environment-too"),
-        pytest.param("input", id="reads-input"),
-        pytest.param("halt", id="stops-the-program"),
-        pytest.param('import "a" as a; .', id="reads-files"),
-    ],
-)
+HOSTILE = [
+    pytest.param(".spec | (", id="does-not-compile"),
+    pytest.param("def f: f; f", id="endless-recursion"),
+    pytest.param("last(range(1e12))", id="range"),
+    pytest.param("[limit(1e12; repeat(1))]", id="growing-array"),
+    pytest.param('"x" * 1e9 | .[0:1]', id="huge-text"),
+    pytest.param(".. | .. | .. | .. | .. | .. | .. | ..", id="exponential"),
+    pytest.param("env.PATH", id="reads-the-environment"),
+    pytest.param("$ENV.PATH", id="reads-the-environment-too"),
+    pytest.param("input", id="reads-input"),
+    pytest.param("halt", id="stops-the-program"),
+    pytest.param('import "a" as a; .', id="reads-files"),
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE)
 def test_a_hostile_query_is_refused_by_name_and_the_rest_holds(
     worker: JqWorker, query: str
 ) -> None:
@@ -70,6 +72,78 @@ def test_a_hostile_query_is_refused_by_name_and_the_rest_holds(
     assert problem.document == "m.yaml#0"
     assert problem.path == "spec.specSelectors.s.query"
     assert not submit(snapshot, make_pod(containers=[make_container(image="x")])).allowed
+
+
+@pytest.mark.parametrize("part", ["getExpr", "setExpr", "query"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        *[row for row in HOSTILE if row.id != "exponential"],
+        # The same for a test, which ends with the first value that is true.
+        pytest.param("[.. | .. | .. | .. | .. | .. | .. | ..] | length", id="exponential"),
+        pytest.param("reduce .. as $x (1; [.])", id="crash"),
+    ],
+)
+def test_a_hostile_expression_of_a_formatter_or_item_selector_is_refused(
+    worker: JqWorker, part: str, source: str
+) -> None:
+    """Its document is told, and the rest holds."""
+    if part == "query":
+        document = make_group({}, itemSelectors={"i": {"query": source}})
+        path = "spec.itemSelectors.i.query"
+    else:
+        document = make_formatter({"f": {"getExpr": ".a", "setExpr": "{a: 1}", part: source}})
+        path = f"spec.fields.f.{part}"
+    good = make_gvk_policy(make_rule("image", "allContainers", {"pattern": ["ghcr.io/*"]}))
+
+    snapshot = build(worker, document, good)
+
+    assert [(p.document, p.path) for p in snapshot.problems] == [("m.yaml#0", path)]
+    assert not submit(snapshot, make_pod(containers=[make_container(image="x")])).allowed
+
+
+def test_an_expression_is_tried_once(worker: JqWorker) -> None:
+    """Else each edit of another file would wait for it anew."""
+    tried: list[str] = []
+
+    def check(subject: Any, path: str) -> None:
+        tried.append(path)
+        worker.check(subject, path=path)
+
+    documents = [
+        make_formatter({"f": {"getExpr": ".a", "setExpr": "{a: $ARGS.named.value}"}}),
+        make_group({"f": {"formatter": "acme"}}, itemSelectors={"i": {"query": ".x"}}),
+        make_acme_mapping(".spec"),
+        make_gvk_policy(make_rule("f", "s", {"default": "x"}), kind=ACME),
+    ]
+    manifests = [Manifest("m", index, 1, value) for index, value in enumerate(documents)]
+    files = [SourceFile("m.yaml", tuple(manifests))]
+    first = build_snapshot(files, EngineSettings(), check_query=check)
+    again = build_snapshot(files, EngineSettings(), check_query=check, previous=first)
+
+    assert first.problems == again.problems == ()
+    assert tried == [
+        "spec.fields.f.getExpr",
+        "spec.fields.f.setExpr",
+        "spec.itemSelectors.i.query",
+        "spec.rules[0].enforcements[0]",
+    ]
+
+
+def test_a_refused_trial_is_not_made_again() -> None:
+    tried: list[str] = []
+
+    def check(_subject: Any, path: str) -> None:
+        tried.append(path)
+        raise SpecError(path, "no")
+
+    manifest = Manifest("m", 0, 1, make_formatter({"f": {"getExpr": ".a"}}))
+    files = [SourceFile("m.yaml", (manifest,))]
+    first = build_snapshot(files, EngineSettings(), check_query=check)
+    again = build_snapshot(files, EngineSettings(), check_query=check, previous=first)
+
+    assert tried == ["spec.fields.f.getExpr"]
+    assert first.problems == again.problems
 
 
 @pytest.mark.parametrize(

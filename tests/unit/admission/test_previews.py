@@ -1,0 +1,166 @@
+"""Policies that are only tried: `mode: Warn` and `mode: Audit` change and refuse nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.builders import (
+    DEPLOYMENT,
+    POD,
+    make_container,
+    make_gvk_policy,
+    make_pod,
+    make_request,
+    make_rule,
+    make_snapshot,
+    make_training,
+    make_workload_policy,
+    submit,
+)
+from webhook.admission.record import audit_annotation, decision_record
+from webhook.admission.review import review
+from webhook.model.decision import Decision
+from webhook.model.request import Phase
+from webhook.model.scopes import Branch
+from webhook.store.snapshot import Snapshot
+
+JsonObject = dict[str, Any]
+
+
+def compile_ok(*documents: JsonObject) -> Snapshot:
+    snapshot = make_snapshot(*documents)
+    assert [str(problem) for problem in snapshot.problems if not problem.warning] == []
+    return snapshot
+
+
+def tried(mode: str, *rules: JsonObject, name: str = "candidate", **more: Any) -> JsonObject:
+    policy = make_gvk_policy(*rules, name=name, **more)
+    policy["spec"]["mode"] = mode
+    return policy
+
+
+def record_of(decision: Decision) -> JsonObject:
+    return decision_record(
+        make_request(make_pod()),
+        decision,
+        phase="mutate",
+        branch=Branch(),
+        snapshot="r",
+        duration_s=0.0,
+    )
+
+
+IMAGE = make_rule("image", "allContainers", {"pattern": ["nvcr.io/*"]})
+LABEL = make_rule("labels", "podMetadata", {"default": {"key": "team", "value": "x"}})
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+def test_nothing_is_changed_or_refused(mode: str) -> None:
+    answer = submit(compile_ok(tried(mode, IMAGE, LABEL)), make_pod())
+
+    assert (answer.decision.allowed, answer.decision.patch) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("mode", "warnings"),
+    [
+        pytest.param(
+            "Warn",
+            (
+                "image: matches no allowed pattern; not enforced yet (policy candidate, tenant)",
+                "labels[team]: default would be applied; not enforced yet"
+                " (policy candidate, tenant)",
+            ),
+            id="warn",
+        ),
+        pytest.param("Audit", (), id="audit"),
+    ],
+)
+def test_the_submitter_is_told_with_warn_only(mode: str, warnings: tuple[str, ...]) -> None:
+    decision = review(make_request(make_pod()), Phase.MUTATE, compile_ok(tried(mode, IMAGE, LABEL)))
+
+    assert decision.warnings == warnings
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+def test_record_and_audit_log_say_what_it_would_have_done(mode: str) -> None:
+    decision = review(make_request(make_pod()), Phase.MUTATE, compile_ok(tried(mode, IMAGE, LABEL)))
+
+    for told in (record_of(decision), orjson.loads(audit_annotation(decision))):
+        assert [
+            (found["mode"], found["field"], found["rule"], found["policy"])
+            for found in told["previews"]
+        ] == [
+            (mode, "image", "pattern", "candidate"),
+            (mode, "labels[team]", "default", "candidate"),
+        ]
+
+
+def test_a_replacement_is_tried_beside_the_policy_in_force() -> None:
+    """It holds no slot, and shows what it would do to the object as it was submitted."""
+    current = make_workload_policy(
+        defaults={"backoffLimit": 3}, rules={"backoffLimit": {"max": 4}}, name="current"
+    )
+    better = make_workload_policy(
+        defaults={"backoffLimit": 5}, rules={"backoffLimit": {"max": 6}}, name="better"
+    )
+    better["spec"]["mode"] = "Audit"
+    snapshot = compile_ok(current, better)
+
+    decision = review(make_request(make_training()), Phase.MUTATE, snapshot)
+
+    (preview,) = decision.previews
+    assert [change.new for change in decision.changes if change.field == "backoffLimit"] == [3]
+    assert [(change.field, change.new) for change in preview.changes] == [("backoffLimit", 5)]
+
+
+def test_two_candidates_do_not_know_of_one_another() -> None:
+    first = tried("Audit", make_rule("image", "allContainers", {"set": {"value": "a"}}), name="a")
+    second = tried("Audit", make_rule("image", "allContainers", {"set": {"value": "b"}}), name="b")
+
+    decision = review(make_request(make_pod()), Phase.MUTATE, compile_ok(first, second))
+
+    assert [(p.source.policy, [c.new for c in p.changes]) for p in decision.previews] == [
+        ("a", ["a"]),
+        ("b", ["b"]),
+    ]
+
+
+def test_a_candidate_that_contradicts_itself_is_refused_all_the_same() -> None:
+    snapshot = make_snapshot(
+        tried("Audit", make_rule("image", "allContainers", {"required": True}, {"blocked": True}))
+    )
+
+    assert "can't be both required and blocked" in str(snapshot.problems[0])
+
+
+def test_an_owner_that_is_only_tried_for_exempts_nobody() -> None:
+    """Its pods are judged: nobody has judged the owner."""
+    deployment = tried("Warn", IMAGE, kind=DEPLOYMENT)
+    pods = make_gvk_policy(IMAGE, kind=POD, name="pods")
+    pod = make_pod()
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    controller = "system:serviceaccount:kube-system:replicaset-controller"
+
+    answer = submit(compile_ok(deployment, pods), pod, user=controller)
+
+    assert [rule for _, rule in answer.broken] == ["pattern"]
+
+
+def test_an_update_that_leaves_a_violation_alone_is_not_told_again() -> None:
+    snapshot = compile_ok(tried("Warn", IMAGE, kind=DEPLOYMENT))
+    old = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "team-a"},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [make_container()]}}},
+    }
+    new = {**old, "spec": {**old["spec"], "replicas": 2}}  # type: ignore[dict-item]
+
+    decision = review(make_request(new, old=old), Phase.VALIDATE, snapshot)
+
+    assert decision.warnings == ()

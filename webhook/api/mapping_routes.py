@@ -1,0 +1,192 @@
+"""/api/v1/policies/mappings: where the parts of a workload type are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from webhook.api.access import Call, begin
+from webhook.api.answers import LIST_PARAMETERS, answer_json, answer_list, answer_object
+from webhook.api.document_names import document_name_for, manifest_of, read_workload_type
+from webhook.api.mapping_info import field_info, minimal
+from webhook.api.merging import merge_patch
+from webhook.api.problems import BadRequestError
+from webhook.api.requests import check_keys, check_query, read_object, read_precondition
+from webhook.api.resources import (
+    MAPPINGS,
+    Registered,
+    find_by_kind,
+    list_objects,
+    spec_of,
+    without_shown,
+)
+from webhook.errors import ConflictError, NotFoundError
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.names import did_you_mean
+from webhook.store.source import Stored
+
+COLUMNS = ("id", "group", "version", "kind", "type", "scope", "description", "createdAt")
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/api/v1/policies/mappings")
+async def list_all(request: web.Request) -> web.Response:
+    """All mappings, those of the system too."""
+    call = await begin(request)
+    await call.may("list", MAPPINGS)
+    check_query(request, LIST_PARAMETERS)
+    objects = await list_objects(call.rest.store, MAPPINGS)
+    return answer_list(call, MAPPINGS, objects, COLUMNS, sort_by="type")
+
+
+@routes.post("/api/v1/policies/mappings")
+async def create(request: web.Request) -> web.Response:
+    """Register a workload type."""
+    call = await begin(request)
+    await call.may("create", MAPPINGS)
+    check_query(request, ())
+    body = await read_object(request)
+    kind = read_workload_type(body)
+    objects = await list_objects(call.rest.store, MAPPINGS)
+    twin = find_by_kind(objects, kind)
+    if twin is not None:
+        whose = "system " if twin.is_system else ""
+        raise ConflictError(f"there is a {whose}mapping for {kind} already")
+    await _check_served(call, kind)
+    taken = [one.stored.name for one in objects if one.stored is not None]
+    name = document_name_for([kind.group, kind.version, kind.kind], taken)
+    stored = await call.writer.create(MAPPINGS, manifest_of(MAPPINGS, name, body))
+    return answer_object(call, Registered(MAPPINGS, name, spec_of(stored), stored), status=201)
+
+
+@routes.patch("/api/v1/policies/mappings")
+async def change(request: web.Request) -> web.Response:
+    """Change the mapping of the workload type that the body names."""
+    call = await begin(request)
+    patch = without_shown(await read_object(request), "scope")
+    kind, found = await _find(call, patch, "patch")
+    check_query(request, ())
+    expected = read_precondition(request, patch)
+    stored = await call.writer.change(
+        MAPPINGS,
+        _own(found, kind),
+        lambda spec: {**merge_patch(spec, patch), "workloadType": spec.get("workloadType")},
+        expected=expected,
+    )
+    return answer_object(call, Registered(MAPPINGS, stored.name, spec_of(stored), stored))
+
+
+@routes.delete("/api/v1/policies/mappings")
+async def delete(request: web.Request) -> web.Response:
+    """Delete the mapping of the workload type that the body names."""
+    call = await begin(request)
+    body = await read_object(request)
+    kind, found = await _find(call, body, "delete")
+    check_query(request, ())
+    expected = read_precondition(request, body)
+    check_keys(body, "workloadType")
+    await call.writer.delete(MAPPINGS, _own(found, kind), expected=expected)
+    return web.Response(status=204)
+
+
+@routes.post("/api/v1/policies/mappings/minimal")
+async def show_minimal(request: web.Request) -> web.Response:
+    """What a workload type exposes: fields and selectors, no expressions."""
+    call = await begin(request)
+    await call.may("get", MAPPINGS)
+    check_query(request, ())
+    body = await read_object(request)
+    kind = read_workload_type(body)
+    check_keys(body, "workloadType")
+    return answer_json(minimal(call.snapshot, _known(call, kind)))
+
+
+@routes.post("/api/v1/policies/mappings/field-info")
+async def show_field_info(request: web.Request) -> web.Response:
+    """What fields are: of one workload type or of all, all of them or those that are named."""
+    call = await begin(request)
+    await call.may("get", MAPPINGS)
+    check_query(request, ())
+    body = await read_object(request)
+    check_keys(body, "workloadType", "fieldsRef")
+    kinds = sorted(call.snapshot.mappings)
+    if body.get("workloadType") is not None:
+        kinds = [_known(call, read_workload_type(body))]
+    wanted = _read_references(body.get("fieldsRef"))
+    return answer_json({"breakdown": field_info(call.snapshot, kinds, wanted)})
+
+
+def _read_references(told: Any) -> dict[str, frozenset[str]] | None:
+    """The fields that a request is about, and at which selectors; empty means at all."""
+    if told is None:
+        return None
+    if not isinstance(told, list):
+        raise BadRequestError("fieldsRef", "must be a list of {field, specSelector}")
+    wanted: dict[str, frozenset[str]] = {}
+    for index, reference in enumerate(told):
+        where = f"fieldsRef[{index}]"
+        if not isinstance(reference, dict) or not isinstance(reference.get("field"), str):
+            raise BadRequestError(where, "must be {field, specSelector}; specSelector is optional")
+        check_keys(reference, "field", "specSelector", at=f"{where}.")
+        selector = reference.get("specSelector")
+        if selector is not None and not isinstance(selector, str):
+            raise BadRequestError(f"{where}.specSelector", "must be text")
+        known = wanted.get(reference["field"])
+        if known == frozenset() or not selector:
+            wanted[reference["field"]] = frozenset()
+        else:
+            wanted[reference["field"]] = (known or frozenset()) | {selector}
+    return wanted
+
+
+def _known(call: Call, kind: GroupVersionKind) -> GroupVersionKind:
+    """
+    Raises:
+        NotFoundError: no mapping for *kind* is in force.
+    """
+    if kind not in call.snapshot.mappings:
+        hint = did_you_mean(str(kind), [str(other) for other in call.snapshot.mappings])
+        raise NotFoundError(f"there is no mapping for {kind}{hint}")
+    return kind
+
+
+async def _find(call: Call, body: dict[str, Any], verb: str) -> tuple[GroupVersionKind, Registered]:
+    """
+    The mapping of the workload type in *body*.
+
+    Raises:
+        ForbiddenError: the caller may not do *verb* to it.
+        NotFoundError: there is none, and he may know that.
+    """
+    kind = read_workload_type(body)
+    found = find_by_kind(await list_objects(call.rest.store, MAPPINGS), kind)
+    name = document_name_for([kind.group, kind.version, kind.kind], ())
+    await call.may(verb, MAPPINGS, found or name)
+    if found is None:
+        raise NotFoundError(f"there is no mapping for {kind}")
+    return kind, found
+
+
+def _own(found: Registered, kind: GroupVersionKind) -> Stored:
+    if found.stored is None:
+        raise ConflictError(f"the mapping for {kind} is the system's; it can't be changed")
+    return found.stored
+
+
+async def _check_served(call: Call, kind: GroupVersionKind) -> None:
+    """
+    A kind that nobody serves may be installed later; a version beside those that are served won't.
+
+    Raises:
+        BadRequestError: the API server serves the kind in other versions only.
+    """
+    if call.rest.served is None:
+        return
+    versions = await call.rest.served.versions_of(kind.group, kind.kind)
+    if versions and kind.version not in versions:
+        served = ", ".join(versions)
+        raise BadRequestError(
+            "workloadType.version", f"{kind.kind} is not served as {kind.version}, but as {served}"
+        )

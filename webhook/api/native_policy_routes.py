@@ -1,0 +1,236 @@
+"""/api/v2/policy: hierarchical policies of native workload types, one for each type and scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from webhook.api.access import Call, begin
+from webhook.api.answers import answer_body, answer_json
+from webhook.api.document_names import changed_manifest, manifest_of
+from webhook.api.effective import policies_held
+from webhook.api.merging import merge_patch
+from webhook.api.native_policies import (
+    SECTIONS,
+    canonical_policy,
+    effective_policy,
+    reset_fields,
+)
+from webhook.api.native_policy_places import PolicyPlace, absent, find_place, types_of
+from webhook.api.problems import BadRequestError
+from webhook.api.requests import check_keys, check_query, read_flag, read_object, read_precondition
+from webhook.api.resources import (
+    SHOWN_KEYS,
+    WORKLOAD_POLICIES,
+    Registered,
+    envelope_of,
+    list_objects,
+    spec_of,
+)
+from webhook.api.scope_units import ID_KEYS, ScopeUnit, read_scope, scope_of_spec, show_unit
+from webhook.errors import ConflictError, NotFoundError
+from webhook.model.kinds import NATIVE_KINDS
+from webhook.model.names import did_you_mean
+
+# What people call a policy here is no DNS name, so it is not the document's.
+NAME_ANNOTATION = "policy.gatewright.io/display-name"
+
+_PLACE = ("scope", *ID_KEYS.values())
+# `approveClusterDeletion` is about copies of policies elsewhere, which we don't have.
+_WRITING = ("validateOnly", "approveClusterDeletion")
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/api/v2/policy")
+async def list_all(request: web.Request) -> web.Response:
+    """All policies of native types, without what is in force."""
+    call = await begin(request)
+    await call.may("list", WORKLOAD_POLICIES)
+    check_query(request, ("workloadType", "includeFallbackPolicies", *_PLACE))
+    wanted = request.query.get("workloadType", "").lower()
+    place = read_scope(request.query) if "scope" in request.query else None
+    found = []
+    for one in await list_objects(call.rest.store, WORKLOAD_POLICIES):
+        at = scope_of_spec(one.spec)
+        for workload_type in types_of(one.spec):
+            if wanted not in ("", workload_type.lower()) or at is None:
+                continue
+            if place is None or (place.scope, place.unit) == (at.scope, at.unit):
+                found.append({"type": workload_type, "meta": _meta(call, one, at)})
+    return answer_json({"policies": found, "next": None})
+
+
+@routes.get("/api/v2/policy/{type}")
+async def get(request: web.Request) -> web.Response:
+    """The policy of one type and scope, and what is in force there."""
+    call = await begin(request)
+    check_query(request, _PLACE)
+    place = await find_place(call, read_scope(request.query))
+    holder = place.holder
+    await call.may("get", WORKLOAD_POLICIES, holder or place.name)
+    if holder is None:
+        raise NotFoundError(absent(place))
+    return await _answer(call, place, holder)
+
+
+@routes.put("/api/v2/policy/{type}")
+async def replace(request: web.Request) -> web.Response:
+    """Write the policy of one type and scope, whether or not there is one."""
+    call = await begin(request)
+    check_query(request, (*_WRITING, *_PLACE))
+    validate_only = read_flag(request, "validateOnly")
+    body = await read_object(request)
+    expected, meta = read_precondition(request, _meta_of(body)), _meta_of(body)
+    place = await find_place(call, read_scope({**request.query, **meta}))
+    if place.own is None:
+        await call.may("create", WORKLOAD_POLICIES)
+    else:
+        await call.may("update", WORKLOAD_POLICIES, place.own.name)
+    check_keys(body, "meta", "policy", "effective", "effectiveUpdatedAt", "type")
+    place.require_free()
+    if expected and place.own is None:
+        raise ConflictError("it was changed meanwhile: it is gone")
+    policy = canonical_policy(place.mapping, _policy_of(body))
+    return await _write(call, place, lambda _: policy, meta, expected, validate_only=validate_only)
+
+
+@routes.patch("/api/v2/policy/{type}")
+async def change(request: web.Request) -> web.Response:
+    """Change the policy of one type and scope: first what is `reset`, then what is given."""
+    call = await begin(request)
+    check_query(request, (*_WRITING, *_PLACE))
+    validate_only = read_flag(request, "validateOnly")
+    body = await read_object(request)
+    expected, meta = read_precondition(request, _meta_of(body)), _meta_of(body)
+    place = await find_place(call, read_scope({**request.query, **meta}))
+    await call.may("patch", WORKLOAD_POLICIES, place.own.name if place.own else place.name)
+    check_keys(body, "meta", "policy", "reset", "effective", "effectiveUpdatedAt", "type")
+    place.require_free()
+    if place.own is None:
+        raise NotFoundError(absent(place))
+    patch = canonical_policy(place.mapping, _policy_of(body))
+    reset = body.get("reset")
+
+    def changed(policy: dict[str, Any]) -> dict[str, Any]:
+        left = reset_fields(place.mapping, canonical_policy(place.mapping, policy), reset)
+        merged: dict[str, Any] = merge_patch(left, patch)
+        return merged
+
+    return await _write(call, place, changed, meta, expected, validate_only=validate_only)
+
+
+@routes.delete("/api/v2/policy/{type}")
+async def delete(request: web.Request) -> web.Response:
+    """Delete the policy of one type and scope."""
+    call = await begin(request)
+    check_query(request, ("approveClusterDeletion", *_PLACE))
+    place = await find_place(call, read_scope(request.query))
+    await call.may("delete", WORKLOAD_POLICIES, place.own.name if place.own else place.name)
+    place.require_free()
+    if place.own is None:
+        if place.others:
+            raise ConflictError(f"{place.others[0].name} is a system policy; it can't be deleted")
+        raise NotFoundError(absent(place))
+    expected = read_precondition(request)
+    await call.writer.delete(WORKLOAD_POLICIES, place.own, expected=expected)
+    return web.Response(status=204)
+
+
+async def _write(
+    call: Call,
+    place: PolicyPlace,
+    changed: Any,
+    meta: Mapping[str, Any],
+    expected: str,
+    *,
+    validate_only: bool,
+) -> web.Response:
+    """Make of the policy that is there what *changed* says, or say whether it could be done."""
+    display = meta.get("name")
+    if display is not None and not isinstance(display, str):
+        raise BadRequestError("meta.name", "must be text")
+    annotations = {NAME_ANNOTATION: display} if display else None
+
+    def spec_after(spec: dict[str, Any]) -> dict[str, Any]:
+        kept = {key: value for key, value in spec.items() if key not in SECTIONS}
+        kept = kept or {"workloadType": place.type, **place.at.spec}
+        policy = changed({key: spec[key] for key in SECTIONS if key in spec})
+        return {**kept, **{key: value for key, value in policy.items() if value is not None}}
+
+    if place.own is None:
+        manifest = manifest_of(
+            WORKLOAD_POLICIES, place.name, spec_after({}), annotations=annotations
+        )
+    else:
+        manifest = changed_manifest(place.own, spec_after(spec_of(place.own)), annotations)
+    if validate_only:
+        await call.writer.check(WORKLOAD_POLICIES, manifest, place.own.source if place.own else "")
+        policy = {key: manifest["spec"][key] for key in SECTIONS if key in manifest["spec"]}
+        shown = {**show_unit(place.at.scope.value, place.at.unit)}
+        if display:
+            shown["name"] = display
+        return answer_json({"type": place.type, "meta": shown, "policy": policy})
+    if place.own is None:
+        stored = await call.writer.create(WORKLOAD_POLICIES, manifest)
+    else:
+        stored = await call.writer.change(
+            WORKLOAD_POLICIES, place.own, spec_after, expected=expected, annotations=annotations
+        )
+    found = Registered(WORKLOAD_POLICIES, stored.name, spec_of(stored), stored)
+    return await _answer(call, place, found, status=201 if place.own is None else 200)
+
+
+async def _answer(
+    call: Call, place: PolicyPlace, holder: Registered, *, status: int = 200
+) -> web.Response:
+    kind = NATIVE_KINDS[place.type]
+    held = policies_held(call.snapshot, kind, place.at, is_strict=False)
+    mapping = call.snapshot.mappings[kind]
+    meta = _meta(call, holder, place.at)
+    policy = {key: holder.spec[key] for key in SECTIONS if key in holder.spec}
+    body = {
+        "type": place.type,
+        "meta": meta,
+        "policy": canonical_policy(mapping, policy),
+        "effective": await call.rest.run(effective_policy, held),
+    }
+    answer = answer_body(body, status=status)
+    if meta.get("resourceVersion"):
+        answer.headers["ETag"] = f'"{meta["resourceVersion"]}"'
+    return answer
+
+
+def _meta(call: Call, found: Registered, at: ScopeUnit) -> dict[str, Any]:
+    meta: dict[str, Any] = {"id": found.id, "name": found.name, "document": found.name}
+    if found.stored is not None:
+        annotations = found.stored.manifest["metadata"].get("annotations") or {}
+        meta["name"] = annotations.get(NAME_ANNOTATION, found.name)
+        meta |= envelope_of(found.stored, call.snapshot)
+    return {**meta, **show_unit(at.scope.value, at.unit)}
+
+
+def _meta_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Raises:
+        BadRequestError: `meta` is there and no object, or has keys that mean nothing.
+    """
+    meta = body.get("meta", {})
+    if not isinstance(meta, dict):
+        raise BadRequestError("meta", "must be an object")
+    check_keys(meta, "name", "resourceVersion", *_PLACE, *SHOWN_KEYS, "document", at="meta.")
+    return meta
+
+
+def _policy_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    policy = body.get("policy")
+    if policy is None:
+        return {}
+    if not isinstance(policy, dict):
+        raise BadRequestError("policy", "must be an object")
+    for key in policy:
+        if key.lower() not in [section.lower() for section in SECTIONS]:
+            raise BadRequestError(f"policy.{key}", f"unknown field{did_you_mean(key, SECTIONS)}")
+    return policy

@@ -1,0 +1,259 @@
+"""/api/v1/policies: flat policies for any kind, and what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from webhook.api.access import Call, begin
+from webhook.api.answers import LIST_PARAMETERS, answer_body, answer_json, answer_list
+from webhook.api.document_names import (
+    document_name_for,
+    manifest_of,
+    read_document_name,
+    read_workload_type,
+)
+from webhook.api.effective import effective_rules, policies_held
+from webhook.api.merging import merge_rules
+from webhook.api.problems import BadRequestError
+from webhook.api.requests import check_keys, check_query, read_object, read_precondition
+from webhook.api.resources import (
+    GVK_POLICIES,
+    SHOWN_KEYS,
+    Registered,
+    envelope_of,
+    find_by_id,
+    list_objects,
+    spec_of,
+)
+from webhook.api.scope_units import ID_KEYS, ScopeUnit, read_scope, scope_of_spec, show_unit
+from webhook.errors import ConflictError, NotFoundError
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.names import did_you_mean
+from webhook.store.source import Stored
+
+COLUMNS = (
+    *("id", "name", "type", "scope", "description", "group", "version", "kind", "createdAt"),
+)
+_IDENTITY = ("workloadType", "scope", *ID_KEYS.values())
+_CONTENT = ("description", "rules", "mode")
+
+# Ids are UUIDs: no other path below `/policies` is one.
+_ONE = "/api/v1/policies/{id:[0-9a-fA-F-]{36}}"
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/api/v1/policies")
+async def list_all(request: web.Request) -> web.Response:
+    """All flat policies."""
+    call = await begin(request)
+    await call.may("list", GVK_POLICIES)
+    check_query(request, LIST_PARAMETERS)
+    objects = await list_objects(call.rest.store, GVK_POLICIES)
+    return answer_list(call, GVK_POLICIES, objects, COLUMNS, shown=lambda one: _show(call, one))
+
+
+@routes.post("/api/v1/policies")
+async def create(request: web.Request) -> web.Response:
+    """Write a policy for a kind and a scope."""
+    call = await begin(request)
+    await call.may("create", GVK_POLICIES)
+    check_query(request, ())
+    body = await read_object(request)
+    check_keys(body, "name", *_IDENTITY, *_CONTENT)
+    kind, place = read_workload_type(body), read_scope(body)
+    objects = await list_objects(call.rest.store, GVK_POLICIES)
+    name = _name_for(body.get("name"), kind, place, objects)
+    spec = {
+        "workloadType": _show_kind(kind),
+        **place.spec,
+        **{key: body[key] for key in _CONTENT if body.get(key) is not None},
+    }
+    stored = await call.writer.create(GVK_POLICIES, manifest_of(GVK_POLICIES, name, spec))
+    shown = _show(call, Registered(GVK_POLICIES, name, spec_of(stored), stored), effective=True)
+    return answer_body(shown, status=201)
+
+
+@routes.post("/api/v1/policies/effective")
+async def show_effective(request: web.Request) -> web.Response:
+    """What is in force for a kind in all of a scope."""
+    call = await begin(request)
+    await call.may_call()
+    check_query(request, ())
+    body = await read_object(request)
+    check_keys(body, *_IDENTITY)
+    kind, place = read_workload_type(body), read_scope(body)
+    snapshot = call.snapshot
+    if kind not in snapshot.mappings:
+        hint = did_you_mean(str(kind), [str(other) for other in snapshot.mappings])
+        raise NotFoundError(f"there is no mapping for {kind}{hint}")
+    held = policies_held(snapshot, kind, place)
+    return answer_json(
+        {
+            "workloadType": _show_kind(kind),
+            **show_unit(place.scope.value, place.unit),
+            "effectiveRules": await call.rest.run(effective_rules, held),
+        }
+    )
+
+
+@routes.get(_ONE)
+async def get(request: web.Request) -> web.Response:
+    """One policy, and what is in force beside it."""
+    call = await begin(request)
+    found = await _find(call, "get")
+    check_query(request, ())
+    return answer_body(_show(call, found, effective=True))
+
+
+@routes.put(_ONE)
+async def replace(request: web.Request) -> web.Response:
+    """Replace rules and description."""
+    call = await begin(request)
+    found = await _find(call, "update")
+    check_query(request, ())
+    body = await read_object(request)
+    expected = read_precondition(request, body)
+    _check_same(found, body)
+    content = {key: body[key] for key in _CONTENT if body.get(key) is not None}
+
+    def changed(spec: dict[str, Any]) -> dict[str, Any]:
+        return {**{key: value for key, value in spec.items() if key not in _CONTENT}, **content}
+
+    return await _change(call, found, changed, expected)
+
+
+@routes.patch(_ONE)
+async def change(request: web.Request) -> web.Response:
+    """Change the description, and the rules that are named."""
+    call = await begin(request)
+    found = await _find(call, "patch")
+    check_query(request, ())
+    body = await read_object(request)
+    expected = read_precondition(request, body)
+    _check_same(found, body)
+
+    def changed(spec: dict[str, Any]) -> dict[str, Any]:
+        merged = dict(spec)
+        for key in ("description", "mode"):
+            if key in body:
+                merged[key] = body[key]
+            if merged.get(key) is None:
+                merged.pop(key, None)
+        if body.get("rules") is not None:
+            merged["rules"] = merge_rules(spec.get("rules"), body["rules"])
+        return merged
+
+    return await _change(call, found, changed, expected)
+
+
+@routes.delete(_ONE)
+async def delete(request: web.Request) -> web.Response:
+    """Delete one policy."""
+    call = await begin(request)
+    found = await _find(call, "delete")
+    check_query(request, ())
+    await call.writer.delete(GVK_POLICIES, _own(found), expected=read_precondition(request))
+    return web.Response(status=204)
+
+
+async def _change(call: Call, found: Registered, changed: Any, expected: str) -> web.Response:
+    stored = await call.writer.change(GVK_POLICIES, _own(found), changed, expected=expected)
+    found = Registered(GVK_POLICIES, stored.name, spec_of(stored), stored)
+    return answer_body(_show(call, found, effective=True))
+
+
+async def _find(call: Call, verb: str) -> Registered:
+    """
+    The policy whose id is in the path.
+
+    Raises:
+        ForbiddenError: the caller may not do *verb* to it.
+        NotFoundError: there is none, and he may know that.
+    """
+    identity = call.request.match_info["id"]
+    found = find_by_id(await list_objects(call.rest.store, GVK_POLICIES), identity)
+    await call.may(verb, GVK_POLICIES, found or "")
+    if found is None:
+        raise NotFoundError(f"there is no policy with the id {identity!r}")
+    return found
+
+
+def _own(found: Registered) -> Stored:
+    if found.stored is None:
+        raise ConflictError(f"{found.name} is a system policy; it can't be changed")
+    return found.stored
+
+
+def _name_for(
+    told: Any, kind: GroupVersionKind, place: ScopeUnit, objects: list[Registered]
+) -> str:
+    """
+    The name of a new policy: the one that is given, or made from its kind and scope.
+
+    Raises:
+        ConflictError: there is a policy of that name, or without one of that kind and scope.
+    """
+    if told is not None:
+        name = read_document_name(told)
+        if any(one.name.lower() == name for one in objects):
+            raise ConflictError(f"there is a policy {name!r} already")
+        return name
+    for one in objects:
+        if one.kind == kind and _is_at(one.spec, place):
+            where = f"{place.scope} {place.unit}".strip()
+            raise ConflictError(
+                f"there is a policy for {kind} at {where} already: {one.name} (id {one.id});"
+                " change that one, or give this one a name"
+            )
+    taken = [one.name for one in objects]
+    parts = [kind.group, kind.version, kind.kind, place.scope.value, place.unit]
+    return document_name_for(parts, taken)
+
+
+def _is_at(spec: Mapping[str, Any], place: ScopeUnit) -> bool:
+    there = scope_of_spec(spec)
+    return there is not None and (there.scope, there.unit) == (place.scope, place.unit)
+
+
+def _check_same(found: Registered, body: dict[str, Any]) -> None:
+    """
+    Raises:
+        BadRequestError: *body* has unknown keys, or would move the policy elsewhere.
+    """
+    check_keys(body, "name", *_IDENTITY, *_CONTENT, *SHOWN_KEYS, "effectiveRules")
+    there = scope_of_spec(found.spec)
+    if body.get("workloadType") is not None and read_workload_type(body) != found.kind:
+        raise BadRequestError("workloadType", "can't be changed")
+    if body.get("name") not in (None, found.name):
+        raise BadRequestError("name", "can't be changed")
+    if any(body.get(key) is not None for key in _IDENTITY[1:]) and there is not None:
+        given = read_scope({**show_unit(there.scope.value, there.unit), **_given_ids(body)})
+        if (given.scope, given.unit) != (there.scope, there.unit):
+            raise BadRequestError("scope", "can't be changed")
+
+
+def _given_ids(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: body[key] for key in _IDENTITY[1:] if body.get(key) is not None}
+
+
+def _show(call: Call, found: Registered, *, effective: bool = False) -> dict[str, Any]:
+    place = scope_of_spec(found.spec)
+    body: dict[str, Any] = {
+        "id": found.id,
+        "name": found.name,
+        "workloadType": _show_kind(found.kind),
+        **show_unit(found.scope, place.unit if place is not None else ""),
+        **{key: found.spec[key] for key in _CONTENT if key in found.spec},
+    }
+    if effective and place is not None:
+        held = policies_held(call.snapshot, found.kind, place, is_strict=False)
+        body["effectiveRules"] = effective_rules(held)
+    return {**body, **(envelope_of(found.stored, call.snapshot) if found.stored else {})}
+
+
+def _show_kind(kind: GroupVersionKind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}

@@ -1,0 +1,159 @@
+"""What requests of the API say: their bodies, queries and preconditions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import orjson
+from aiohttp import web
+from aiohttp.hdrs import CONTENT_ENCODING, IF_MATCH
+
+from webhook.admission.decode import check_shape
+from webhook.api.bodies import BIG_BODY_BYTES
+from webhook.api.problems import BadRequestError, MediaTypeError
+from webhook.api.services import SERVICES
+from webhook.errors import ManifestError
+from webhook.model.manifests import Manifest, load_documents
+from webhook.model.names import did_you_mean
+
+# etcd takes requests of 1.5 MiB, and what is around a document in one is our own.
+DOCUMENT_MAX_BYTES = 2**20
+
+# How messages and reports name a body.
+_SOURCE = "body"
+
+_CONTENT_TYPES = ("application/json", "application/merge-patch+json")
+
+# How long a body may wait for room. People wait here, and not an API server.
+PATIENCE_S = 10.0
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """
+    The body of *request*, which is to be one JSON object of at most `DOCUMENT_MAX_BYTES`.
+
+    Raises:
+        BadRequestError: it is something else.
+        MediaTypeError, BodyTooLargeError, SlowBodyError, BusyError, DecodeError: as they say.
+    """
+    async with _reading(request) as body:
+        if len(body) > DOCUMENT_MAX_BYTES:
+            raise BadRequestError("body", f"is larger than {DOCUMENT_MAX_BYTES // 2**20} MiB")
+        manifests, is_list = await _parse(body)
+    value = manifests[0].value if len(manifests) == 1 and not is_list else None
+    if not isinstance(value, dict):
+        raise BadRequestError("body", "must be one JSON object")
+    return value
+
+
+async def read_manifests(request: web.Request) -> list[Manifest]:
+    """
+    The objects in the body of *request*: one, an array of them, or a `List`.
+
+    Raises:
+        as `read_object`; the body may be as large as an admission review.
+    """
+    async with _reading(request) as body:
+        manifests, _ = await _parse(body)
+    return manifests
+
+
+def _reading(request: web.Request) -> AbstractAsyncContextManager[bytes]:
+    services = request.app[SERVICES]
+    if request.content_type not in _CONTENT_TYPES:
+        raise MediaTypeError("the content type must be application/json")
+    encoding = request.headers.get(CONTENT_ENCODING, "").lower()
+    if encoding not in ("", "identity", "gzip", "deflate"):
+        raise MediaTypeError("the content encoding is not supported")
+    return services.bodies.read(
+        request.content,
+        announced_bytes=request.content_length if encoding in ("", "identity") else None,
+        max_bytes=services.max_body_bytes,
+        timeout_s=services.read_timeout_s,
+        wait_until=asyncio.get_running_loop().time() + PATIENCE_S,
+    )
+
+
+async def _parse(body: bytes) -> tuple[list[Manifest], bool]:
+    check_shape(body)
+    if len(body) > BIG_BODY_BYTES:
+        return await asyncio.to_thread(_load, body)
+    return _load(body)
+
+
+def _load(body: bytes) -> tuple[list[Manifest], bool]:
+    """The objects in *body*, and whether they stood in an array or a `List`."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # Where, but not what: the reader's own text may quote the body.
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadRequestError("body", f"is not JSON in UTF-8 ({where})") from None
+    try:
+        # Again, by the reader of documents: it knows keys that are there twice, and keeps
+        # integers beyond 64 bits.
+        manifests = load_documents(body, _SOURCE)
+    except ManifestError as error:
+        raise BadRequestError("body", error.problem) from None
+    if isinstance(value, list):
+        items = [item for manifest in manifests for item in manifest.value]
+        return [Manifest(_SOURCE, index, 1, item) for index, item in enumerate(items)], True
+    return manifests, isinstance(value, dict) and value.get("kind") == "List"
+
+
+def check_query(request: web.Request, known: Collection[str]) -> None:
+    """
+    Raises:
+        BadRequestError: the query has a parameter that is not among *known*, or one twice.
+            Whoever misspells a filter would get everything.
+    """
+    for name in request.query:
+        if name not in known:
+            hint = did_you_mean(name, known) or "; there are none here"
+            raise BadRequestError("query", f"no parameter {name!r}{hint}")
+        if name != "filterBy" and len(request.query.getall(name)) > 1:
+            raise BadRequestError(name, "is there twice")
+
+
+def check_keys(body: Mapping[str, Any], *known: str, at: str = "") -> None:
+    """
+    Raises:
+        BadRequestError: *body*, which stands at the path *at*, has a key that is not *known*.
+    """
+    for key in body:
+        if key not in known:
+            raise BadRequestError(f"{at}{key}", f"unknown field{did_you_mean(key, known)}")
+
+
+def read_flag(request: web.Request, name: str) -> bool:
+    """
+    Raises:
+        BadRequestError: the parameter *name* is neither true nor false.
+    """
+    text = request.query.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise BadRequestError(name, "must be true or false")
+    return text == "true"
+
+
+def read_precondition(request: web.Request, body: dict[str, Any] | None = None) -> str:
+    """
+    The version that the caller means to change, from `If-Match` or, taken out of *body*,
+    `resourceVersion`; empty if he doesn't say.
+
+    Raises:
+        BadRequestError: it is no text, or the two differ.
+    """
+    given = body.pop("resourceVersion", None) if body is not None else None
+    if given is not None and not isinstance(given, str):
+        raise BadRequestError("resourceVersion", "must be text")
+    header = request.headers.get(IF_MATCH, "").strip()
+    tag = header.removeprefix("W/").strip('"')
+    if tag in ("", "*"):
+        return given or ""
+    if given and given != tag:
+        raise BadRequestError("resourceVersion", "is not that of If-Match")
+    return tag

@@ -1,0 +1,57 @@
+"""What the handlers of the REST API share beside the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
+
+from webhook.api.auth import Authenticator, Authorizer
+from webhook.api.recent_decisions import RecentDecisions
+from webhook.store.build import QueryCheck
+from webhook.store.source import DocumentStore
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class ServedKinds(Protocol):
+    """Tells what the API server serves."""
+
+    async def versions_of(self, group: str, kind: str) -> Sequence[str]:
+        """The versions in which it serves *kind*; none if it doesn't."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestServices:
+    """
+    Where the API reads and writes, and whom it asks.
+
+    *replica* names this process in answers that are about it alone. *served* is there with a
+    cluster only.
+    """
+
+    store: DocumentStore
+    authenticator: Authenticator
+    authorizer: Authorizer
+    replica: str
+    check_query: QueryCheck | None = None
+    served: ServedKinds | None = None
+    decisions: RecentDecisions = field(default_factory=RecentDecisions)
+    # One change is checked and written before the next one is looked at.
+    writes: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Where changes are compiled and submissions tried, so that reviews are answered meanwhile.
+    # One thread, as there is one interpreter lock.
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "rest"))
+
+    async def run(self, work: Callable[_P, _T], *args: _P.args, **kw: _P.kwargs) -> _T:
+        """What *work* returns. Done in the thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.thread, partial(work, *args, **kw))
+
+    def close(self) -> None:
+        """End the thread. What is at work ends after it."""
+        self.thread.shutdown(wait=False, cancel_futures=True)

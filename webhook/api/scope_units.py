@@ -1,0 +1,112 @@
+"""Scopes as the API names them: a word, and an id for the cluster, department or project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from webhook.api.problems import BadRequestError
+from webhook.model.scopes import Branch, Scope
+from webhook.store.snapshot import Snapshot
+
+# Widest first. Ids are the names by which policies know the units.
+ID_KEYS: Mapping[Scope, str] = {
+    Scope.CLUSTER: "clusterId",
+    Scope.DEPARTMENT: "departmentId",
+    Scope.PROJECT: "projectId",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeUnit:
+    """
+    A scope with its unit; ``""`` where it has none, for a cluster: this one.
+
+    *ids* are all that were given: those of wider scopes say where the unit lies.
+    """
+
+    scope: Scope
+    unit: str = ""
+    ids: tuple[tuple[Scope, str], ...] = ()
+
+    @property
+    def spec(self) -> dict[str, str]:
+        """As the spec of a policy has it."""
+        return {"scope": self.scope.value, **({self.scope.value: self.unit} if self.unit else {})}
+
+    def branch(self, snapshot: Snapshot, *, is_strict: bool = True) -> Branch:
+        """
+        Where a workload of this unit stands.
+
+        Raises:
+            BadRequestError: the project lies in several departments, none is named, and that
+                *is_strict*ly needed. Without it, what departments say is left out.
+        """
+        ids = dict(self.ids)
+        cluster = ids.get(Scope.CLUSTER) or snapshot.settings.cluster_name
+        department = ids.get(Scope.DEPARTMENT, "")
+        match self.scope:
+            case Scope.PROJECT:
+                known = sorted(snapshot.territory.departments_of(self.unit))
+                if len(known) > 1 and not department and is_strict:
+                    named = ", ".join([name or "none" for name in known])
+                    raise BadRequestError("departmentId", f"is needed, one of: {named}")
+                branch = snapshot.branch("", project=self.unit)
+                branch = replace(branch, cluster=cluster)
+                return replace(branch, department=department) if department else branch
+            case Scope.DEPARTMENT:
+                return Branch(cluster=cluster, department=self.unit)
+            case Scope.CLUSTER:
+                return Branch(cluster=cluster)
+            case _:
+                return Branch()
+
+
+def read_scope(told: Mapping[str, Any]) -> ScopeUnit:
+    """
+    The scope and unit in *told*, a body or a query.
+
+    Raises:
+        BadRequestError: there is no scope, its unit is missing, or a narrower one is given.
+    """
+    text = told.get("scope")
+    if text is None:
+        raise BadRequestError("scope", "is needed")
+    scope = next((one for one in Scope if isinstance(text, str) and text.lower() == one), None)
+    if scope is None:
+        raise BadRequestError("scope", f"must be one of {', '.join(Scope)}")
+    ids: dict[Scope, str] = {}
+    for of_scope, key in ID_KEYS.items():
+        given = told.get(key)
+        if isinstance(given, int) and not isinstance(given, bool):
+            # Project ids are numbers elsewhere.
+            given = str(given)
+        if given is None or given == "":
+            continue
+        if not isinstance(given, str):
+            raise BadRequestError(key, "must be text")
+        if of_scope.breadth > scope.breadth:
+            raise BadRequestError(key, f"does not go with scope {scope}")
+        ids[of_scope] = given
+    unit = ids.get(scope, "")
+    if scope in (Scope.DEPARTMENT, Scope.PROJECT) and not unit:
+        raise BadRequestError(ID_KEYS[scope], f"is needed with scope {scope}")
+    return ScopeUnit(scope, unit, tuple(ids.items()))
+
+
+def scope_of_spec(spec: Mapping[str, Any]) -> ScopeUnit | None:
+    """The scope and unit that a stored policy names; None where it names none that there is."""
+    text = spec.get("scope")
+    scope = next((one for one in Scope if isinstance(text, str) and text.lower() == one), None)
+    if scope is None:
+        return None
+    unit = spec.get(scope.value) if scope.has_unit else None
+    unit = unit if isinstance(unit, str) else ""
+    return ScopeUnit(scope, unit, ((scope, unit),) if unit else ())
+
+
+def show_unit(scope: str, unit: str) -> dict[str, str]:
+    """`scope`, and the id that goes with it."""
+    key = next((key for of_scope, key in ID_KEYS.items() if of_scope == scope), None)
+    return {"scope": scope, **({key: unit} if key and unit else {})}

@@ -1,0 +1,1 @@
+"""HTTP out: the Kubernetes API server."""

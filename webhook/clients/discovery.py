@@ -1,0 +1,60 @@
+"""What the API server serves, asked when it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import orjson
+
+from webhook.errors import KubeError, StoreError
+
+_NOT_FOUND = 404
+
+
+class Requester(Protocol):
+    """The one call of `KubeClient` that is needed here."""
+
+    async def request(self, method: str, path: str) -> bytes: ...
+
+
+class Discovery:
+    """Tells in which versions a kind is served."""
+
+    def __init__(self, client: Requester) -> None:
+        self._client = client
+
+    async def versions_of(self, group: str, kind: str) -> Sequence[str]:
+        """
+        The versions of *kind*, in the order in which the API server names them; none if it is not
+        served.
+
+        Raises:
+            KubeError: the API server did not say.
+        """
+        root = f"/apis/{group}" if group else "/api"
+        told = await self._get(root)
+        versions = told.get("versions", [])
+        if group:
+            versions = [one.get("version") for one in versions]
+        found = []
+        for version in versions:
+            resources = (await self._get(f"{root}/{version}")).get("resources", [])
+            if any(one.get("kind") == kind and "/" not in one["name"] for one in resources):
+                found.append(str(version))
+        return found
+
+    async def _get(self, path: str) -> dict[str, Any]:
+        try:
+            answer = await self._client.request("GET", path)
+        except KubeError as error:
+            if error.status == _NOT_FOUND:
+                return {}
+            raise
+        try:
+            told = orjson.loads(answer)
+        except orjson.JSONDecodeError:
+            told = None
+        if not isinstance(told, dict):
+            raise StoreError("the API server did not say what it serves")
+        return told

@@ -1,0 +1,246 @@
+"""Calls to one API server, as raw JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+
+from webhook.clients.kubeconfig import KubeAccess, load_access
+from webhook.errors import KubeError
+
+USER_AGENT = "gatewright"
+
+# A projected token is written anew long before it ends; a look a minute is what client-go takes.
+_TOKEN_AGE_S = 60.0
+
+# A connection whose other end is gone without a word is found out after half a minute.
+_KEEPALIVE_IDLE_S, _KEEPALIVE_INTERVAL_S, _KEEPALIVE_PROBES = 15, 5, 3
+
+_CONNECT_TIMEOUT_S = 10.0
+
+# A watch event is one line, and an object in etcd is at most 1.5 MiB; base64 and escapes add.
+MAX_LINE_BYTES = 16 * 2**20
+
+_MESSAGE_MAX_CHARS = 500
+
+
+def load_kube_client(kubeconfig: Path | None) -> KubeClient:
+    """
+    A client for the cluster of *kubeconfig*, or of the surroundings; see `load_access`.
+
+    Raises:
+        SettingsError: there is none, or it can't be used.
+    """
+    return KubeClient(load_access(kubeconfig))
+
+
+class KubeClient:
+    """
+    Calls to one API server, as raw JSON. One session, made at the first call.
+
+    Every fault is a `KubeError`.
+    """
+
+    def __init__(self, access: KubeAccess) -> None:
+        self._access = access
+        self._session: aiohttp.ClientSession | None = None
+        self._token = ""
+        self._token_read_at = -math.inf
+
+    @property
+    def server(self) -> str:
+        return self._access.server
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        timeout_s: float = 10.0,
+    ) -> bytes:
+        """
+        The body of the answer to one call. *path* begins with a slash.
+
+        Raises:
+            KubeError: it was refused, or there was no whole answer within *timeout_s*.
+        """
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
+        headers = {} if body is None else {"Content-Type": content_type}
+        with _as_kube_errors(timeout_s):
+            async with self._call(
+                method,
+                path,
+                params=params,
+                data=None if body is None else orjson.dumps(body),
+                headers=headers,
+                timeout=timeout,
+            ) as answer:
+                return await answer.read()
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, str], timeout_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """
+        The lines of an answer that goes on, as a watch's does, until the server ends it.
+
+        Raises:
+            KubeError: it was refused, broke off, or had not ended after *timeout_s*.
+        """
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
+        with _as_kube_errors(timeout_s):
+            async with self._call("GET", path, params=params, timeout=timeout) as answer:
+                yield _lines(answer.content)
+
+    async def close(self) -> None:
+        """End all calls and connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @contextlib.asynccontextmanager
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        access = self._access
+        if access.tls is not None:
+            options["ssl"] = access.tls
+        if access.server_name:
+            options["server_hostname"] = access.server_name
+        if access.proxy:
+            options["proxy"] = access.proxy
+        headers = {"Accept": "application/json", **self._authorization(), **(headers or {})}
+        async with self._open().request(
+            method,
+            access.server + path,
+            headers=headers,
+            # A token is for this server and no other.
+            allow_redirects=False,
+            **options,
+        ) as answer:
+            if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                if answer.status == HTTPStatus.UNAUTHORIZED:
+                    # It may have been replaced since we read it.
+                    self._token_read_at = -math.inf
+                raise _refusal(answer, await answer.read())
+            yield answer
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(socket_factory=_socket, keepalive_timeout=60.0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": USER_AGENT},
+            )
+        return self._session
+
+    def _authorization(self) -> dict[str, str]:
+        path = self._access.token_file
+        token = self._access.token
+        if path is not None:
+            now = time.monotonic()
+            if now - self._token_read_at > _TOKEN_AGE_S:
+                try:
+                    self._token = path.read_text(encoding="ascii").strip()
+                except (OSError, ValueError):
+                    raise KubeError(0, "Unreachable", f"cannot read the token in {path}") from None
+                self._token_read_at = now
+            token = self._token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _socket(address: Any) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_S),
+        ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
+    ):
+        # Not all systems have all of them.
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+@contextlib.contextmanager
+def _as_kube_errors(timeout_s: float) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise KubeError(0, "Timeout", f"no whole answer within {timeout_s:g} s") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise KubeError(0, "Unreachable", _describe(error)[:_MESSAGE_MAX_CHARS]) from error
+
+
+def _describe(error: Exception) -> str:
+    """What happened, without what the library says about itself."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"{error.host}:{error.port}: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            cause = error.os_error
+            return f"{error.host}:{error.port}: {cause.strerror or cause}"
+        case aiohttp.ClientPayloadError():
+            return "the connection broke off"
+    return str(error) or type(error).__name__
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Not the stream's own lines: those end with an error at 64 KiB."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in content.iter_any():
+        first, *rest = chunk.split(b"\n")
+        parts.append(first)
+        size += len(first)
+        for piece in rest:
+            if line := b"".join(parts):
+                yield line
+            parts, size = [piece], len(piece)
+        if size > MAX_LINE_BYTES:
+            raise KubeError(0, "Unreachable", f"an event is larger than {MAX_LINE_BYTES} bytes")
+    # What is left is no whole line: the stream broke off inside of it.
+
+
+def _refusal(answer: aiohttp.ClientResponse, body: bytes) -> KubeError:
+    """The error that an answer tells: a `Status` of Kubernetes, or any text."""
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        told = None
+    if not isinstance(told, dict) or told.get("kind") != "Status":
+        text = body.decode(errors="replace").strip() or (answer.reason or "")
+        told = {"message": text[:_MESSAGE_MAX_CHARS]}
+    details = told.get("details")
+    return KubeError(
+        answer.status,
+        str(told.get("reason") or (answer.reason or "").replace(" ", "")),
+        str(told.get("message") or "")[: 64 * 1024],
+        details if isinstance(details, dict) else {},
+        retry_after_s=_retry_after_s(answer.headers.get("Retry-After", "")),
+    )
+
+
+def _retry_after_s(text: str) -> float | None:
+    # Kubernetes sends seconds; the other form of HTTP, a date, it never does.
+    return float(text) if text.isascii() and text.isdigit() and len(text) <= 6 else None
