@@ -63,6 +63,7 @@ test: check
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.mutate
+	$(BIN)/python -m benchmarks.cluster_store
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -141,18 +141,22 @@ def violation_entry(violation: Violation) -> dict[str, Any]:
     }
 
 
-def _preview_findings(decision: Decision) -> list[tuple[Preview, Change | Violation]]:
+def _preview_findings(decision: Decision) -> list[tuple[Preview, Change | Violation | None]]:
     """Each thing that a policy which is only tried would have done."""
-    found: list[tuple[Preview, Change | Violation]] = []
+    found: list[tuple[Preview, Change | Violation | None]] = []
     for preview in decision.previews:
+        if preview.error:
+            found.append((preview, None))
         found += [(preview, violation) for violation in preview.violations]
         found += [(preview, change) for change in preview.changes]
     return found
 
 
-def preview_entry(found: tuple[Preview, Change | Violation]) -> dict[str, Any]:
+def preview_entry(found: tuple[Preview, Change | Violation | None]) -> dict[str, Any]:
     """A change or violation of a policy that is only tried, with its mode."""
     preview, item = found
+    if item is None:
+        return {"mode": preview.mode, "error": clean(preview.error), **_origin(preview.source)}
     entry = violation_entry(item) if isinstance(item, Violation) else change_entry(item)
     return {"mode": preview.mode, **entry}
 

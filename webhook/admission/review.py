@@ -17,6 +17,7 @@ from webhook.admission.subresources import (
     judged_object,
     narrow_plan,
 )
+from webhook.errors import EvaluationError
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers, UnansweredError
 from webhook.model.decision import Decision, NotApplied, Preview, Rule, Violation
 from webhook.model.globs import Glob
@@ -127,12 +128,9 @@ def _enforce(
     previews, unanswered = _preview_all(plan, request, phase, answers)
     # What jq has yet to be asked may turn up when half is written.
     edited = copy.deepcopy(document) if plan.expressions or unanswered else document
-    try:
-        enforcer = _run(plan, request, edited, phase, answers)
-    except UnansweredError as error:
-        raise UnansweredError.of([*unanswered, error]) from error
+    enforcer = _run(plan, request, edited, phase, answers)
     if unanswered:
-        raise UnansweredError.of(unanswered)
+        raise UnansweredError.of(unanswered, is_optional=True)
     if edited is not document:
         document.clear()
         document.update(edited)
@@ -197,8 +195,13 @@ def _preview_all(
     for preview in plan.previews:
         try:
             previews.append(_preview(preview, request, phase, answers))
-        except UnansweredError as error:
-            unanswered.append(error)
+        except (UnansweredError, EvaluationError) as error:
+            # Whatever is wrong with a policy that is only tried, the others decide.
+            if isinstance(error, UnansweredError) and not answers.are_final:
+                unanswered.append(error)
+            else:
+                failed = "it could not be tried on this object"
+                previews.append(Preview(preview.mode, preview.source, error=failed))
     return tuple(previews), unanswered
 
 
@@ -206,6 +209,9 @@ def _preview(
     preview: PreviewPlan, request: AdmissionRequest, phase: Phase, answers: JqAnswers
 ) -> Preview:
     """What the policy of *preview* would do to a copy of the object."""
+    missing = tuple([s for s in preview.plan.jq_sources if s not in answers.places])
+    if missing:
+        raise UnansweredError(queries=missing)
     document = copy.deepcopy(request.object or {})
     findings = _run(preview.plan, request, document, phase, answers).findings
     violations = [
@@ -230,7 +236,8 @@ def _preview_warnings(preview: Preview) -> list[str]:
         f"{item.field}: {item.rule} would be applied; not enforced yet ({item.source})"
         for item in preview.changes
     ]
-    return refused + changed
+    failed = [f"not enforced yet, and {preview.error} ({preview.source})"] if preview.error else []
+    return refused + changed + failed
 
 
 def _with_native(

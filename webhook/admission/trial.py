@@ -65,6 +65,12 @@ def name_of(manifest: Manifest) -> str:
     return name if isinstance(name, str) else ""
 
 
+def namespace_of(manifest: Manifest, given: str | None = None) -> str:
+    """The namespace that it is submitted to: the *given* one, else its own, else `default`."""
+    namespace = _metadata_of(manifest).get("namespace") if given is None else given
+    return namespace if isinstance(namespace, str) and namespace else "default"
+
+
 def try_submission(
     manifest: Manifest, submission: Submission, snapshot: Snapshot, worker: JqWorker
 ) -> Reviewed:
@@ -77,11 +83,7 @@ def try_submission(
         ManifestError: *manifest* is no object of Kubernetes.
     """
     kind = kind_of(manifest)
-    namespace = submission.namespace
-    if namespace is None:
-        namespace = _metadata_of(manifest).get("namespace")
-    if not isinstance(namespace, str) or not namespace:
-        namespace = "default"
+    namespace = namespace_of(manifest, submission.namespace)
     default = Operation.CREATE if submission.old_object is None else Operation.UPDATE
     request = AdmissionRequest(
         uid=manifest.name,

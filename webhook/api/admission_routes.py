@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -158,7 +159,12 @@ async def _decide(
         try:
             return await _run(thread, _decide_now, review, phase, snapshot, answers)
         except UnansweredError as unanswered:
-            answers = await _ask(review.request, unanswered, answers, services)
+            try:
+                answers = await _ask(review.request, unanswered, answers, services)
+            except EvaluationError:
+                if not unanswered.is_optional:
+                    raise
+                answers = replace(answers, are_final=True)
     raise EvaluationError(TOO_MANY_ROUNDS)
 
 

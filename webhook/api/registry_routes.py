@@ -166,10 +166,13 @@ async def _extend_system_group(
         if additions:
             raise ConflictError(additions[0].read_only)
         name = document_name_for([group.name], [one.name for one in documents])
+        await call.may("create", FIELD_GROUPS, name)
         await call.writer.create(FIELD_GROUPS, manifest_of(FIELD_GROUPS, name, merged({})))
         return
     left = merged(spec_of(writable[0]))
+    await call.may("patch", FIELD_GROUPS, writable[0].name)
     if left.get("fields") or left.get("itemSelectors"):
         await call.writer.change(FIELD_GROUPS, writable[0], merged, expected=expected)
     else:
+        await call.may("delete", FIELD_GROUPS, writable[0].name)
         await call.writer.delete(FIELD_GROUPS, writable[0], expected=expected)

@@ -7,14 +7,20 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webhook.admission.report import report_of
 from webhook.admission.response import violation_line
-from webhook.admission.review import review
 from webhook.admission.texts import clean
+from webhook.admission.trial import (
+    Reviewed,
+    Submission,
+    kind_of,
+    name_of,
+    namespace_of,
+    try_submission,
+)
 from webhook.cli.policies import (
     add_policy_flags,
     bare_target,
@@ -22,13 +28,11 @@ from webhook.cli.policies import (
     jq_worker,
     load_policies,
 )
-from webhook.errors import EvaluationError, ManifestError, SettingsError
+from webhook.errors import ManifestError, SettingsError
 from webhook.mapping.evaluator import JqWorker
-from webhook.mapping.locate import answer_by_jq
-from webhook.model.decision import Decision
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
-from webhook.model.request import AdmissionRequest, Operation, Phase
+from webhook.model.request import Operation
 from webhook.store.directory import find_files
 from webhook.store.snapshot import Snapshot
 
@@ -64,20 +68,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "-o", dest="output", choices=["text", "json", "yaml", "patch"], default="text"
     )
     parser.set_defaults(run=run)
-
-
-@dataclass(frozen=True, slots=True)
-class Reviewed:
-    """One document and its answer; *error* where a mapping failed on it."""
-
-    source: str
-    request: AdmissionRequest
-    decision: Decision
-    error: str = ""
-
-    @property
-    def report(self) -> dict[str, Any]:
-        return report_of(self.source, self.request, self.decision, error=self.error)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -147,19 +137,7 @@ def _old_objects(args: argparse.Namespace) -> dict[_Identity, Manifest] | None:
 
 def _identity(manifest: Manifest, namespace: str | None) -> _Identity:
     """*namespace* is the flag, which counts before the document's own."""
-    if not isinstance(manifest.value, dict):
-        raise ManifestError(manifest.name, "is no Kubernetes object")
-    kind = GroupVersionKind.of(manifest.value)
-    if not kind.version or not kind.kind:
-        raise ManifestError(manifest.name, "apiVersion and kind are needed")
-    metadata = manifest.value.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    if namespace is None:
-        namespace = metadata.get("namespace")
-    if not isinstance(namespace, str) or not namespace:
-        namespace = "default"
-    name = metadata.get("name")
-    return _Identity(kind, namespace, name if isinstance(name, str) else "")
+    return _Identity(kind_of(manifest), namespace_of(manifest, namespace), name_of(manifest))
 
 
 def _review(
@@ -177,29 +155,15 @@ def _review(
         old_object = old[identity].value
     elif args.operation == Operation.UPDATE:
         raise SettingsError("--operation UPDATE needs --old")
-    operation = Operation(args.operation or (Operation.UPDATE if old_object else Operation.CREATE))
-    request = AdmissionRequest(
-        uid=manifest.name,
-        kind=identity.kind,
-        operation=operation,
-        object=manifest.value,
+    submission = Submission(
+        namespace=args.namespace,
+        project=args.project,
+        department=args.department,
+        operation=Operation(args.operation) if args.operation else None,
         old_object=old_object,
-        name=identity.name,
-        namespace=identity.namespace,
         user=args.user,
     )
-    branch = snapshot.branch(identity.namespace, project=args.project)
-    if args.department is not None:
-        branch = replace(branch, department=args.department)
-    try:
-        decision = answer_by_jq(
-            worker,
-            manifest.value,
-            lambda answers: review(request, Phase.REVIEW, snapshot, answers, branch),
-        )
-    except EvaluationError as error:
-        return Reviewed(manifest.name, request, Decision(allowed=False, mapped=True), str(error))
-    return Reviewed(manifest.name, request, decision)
+    return try_submission(manifest, submission, snapshot, worker)
 
 
 def _print(reviewed: list[Reviewed], output: str) -> None:

@@ -139,6 +139,15 @@ class _RelistError(KubeError):
     """The watch can't go on from where it was."""
 
 
+# Two to this power is longer than any longest wait; two to the thousandth is no number any more.
+_MAX_DOUBLINGS = 30
+
+
+def backed_off(first_s: float, times: int, longest_s: float) -> float:
+    """*first_s*, doubled so many *times*, up to *longest_s*."""
+    return min(longest_s, first_s * 2.0 ** min(times, _MAX_DOUBLINGS))
+
+
 class Informer(Generic[SeenT]):
     """
     Keeps `objects` at what the cluster holds of one resource.
@@ -332,7 +341,7 @@ class Informer(Generic[SeenT]):
         self._failures += 1
         self._metrics.watch_failures.labels(self.resource.name).inc()
         self._tell(error)
-        wait_s: float = min(timing.longest_wait, timing.first_wait * 2.0 ** (self._failures - 1))
+        wait_s = backed_off(timing.first_wait, self._failures - 1, timing.longest_wait)
         wait_s *= random.uniform(0.5, 1.0)
         return max(wait_s, min(error.retry_after_s or 0.0, _RETRY_AFTER_MAX_S))
 
@@ -346,7 +355,8 @@ class Informer(Generic[SeenT]):
             if self._absences <= 2:
                 log.info("not installed", extra={"resource": self.resource.name})
             self._replace({})
-        wait_s = min(self._timing.absent_wait, self._timing.first_wait * 2.0**self._absences)
+        timing = self._timing
+        wait_s = backed_off(timing.first_wait, self._absences, timing.absent_wait)
         return wait_s * random.uniform(0.5, 1.0)
 
     def _connected(self) -> None:

@@ -140,7 +140,14 @@ class KubeClient:
                     # It may have been replaced since we read it.
                     self._token_read_at = -math.inf
                 raise _refusal(answer, await answer.read())
-            yield answer
+            try:
+                yield answer
+            finally:
+                # Of an answer that was read to its end, the connection is given back already. One
+                # that is broken off does not wait until the other end agrees.
+                connection = answer.connection
+                if connection is not None and connection.transport is not None:
+                    connection.transport.abort()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -74,6 +74,8 @@ class JqAnswers:
 
     places: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     values: Mapping[Question, tuple[Any, ...]] = field(default_factory=dict)
+    # Nothing more comes: what could be done without is left out.
+    are_final: bool = False
 
     def with_places(self, places: Mapping[str, tuple[Path, ...]]) -> JqAnswers:
         return replace(self, places={**self.places, **places})
@@ -104,14 +106,17 @@ class UnansweredError(Exception):
         queries: tuple[str, ...] = (),
         expressions: tuple[Expression, ...] = (),
         questions: tuple[Question, ...] = (),
+        is_optional: bool = False,
     ) -> None:
         super().__init__("jq has to be asked first")
+        # The review can do without: ask it again with what there is, as final answers.
+        self.is_optional = is_optional
         self.queries = queries
         self.expressions = expressions
         self.questions = questions
 
     @classmethod
-    def of(cls, errors: Iterable[Self]) -> Self:
+    def of(cls, errors: Iterable[Self], *, is_optional: bool = False) -> Self:
         """What all of *errors* lack."""
         found = list(errors)
         return cls(
@@ -120,6 +125,7 @@ class UnansweredError(Exception):
                 sorted({expression for error in found for expression in error.expressions})
             ),
             questions=tuple(dict.fromkeys([q for error in found for q in error.questions])),
+            is_optional=is_optional,
         )
 
 
@@ -137,5 +143,10 @@ def answered(
         try:
             return review(answers)
         except UnansweredError as unanswered:
-            answers = ask(unanswered, answers)
+            try:
+                answers = ask(unanswered, answers)
+            except EvaluationError:
+                if not unanswered.is_optional:
+                    raise
+                answers = replace(answers, are_final=True)
     raise EvaluationError(TOO_MANY_ROUNDS)

@@ -12,6 +12,7 @@ from webhook.mapping.compiled import CompiledMapping, CompiledSelector
 from webhook.mapping.evaluator import JqWorker, document_for_jq
 from webhook.mapping.results import QueryFailure
 from webhook.mapping.walk import Mismatch
+from webhook.model.documents import SameAs
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import json_type
 
@@ -141,10 +142,13 @@ class Locator:
                 if path not in paths and is_free(self._document, path):
                     paths[path] = None
         same_as = selector.same_as
-        if same_as is not None and not paths and self._document.get(same_as.when) is True:
+        if same_as is not None and not paths and self._is_same(same_as):
             lender = self.places(self._mapping.selectors[same_as.spec_selector])
             return Places(lender.paths, lender.mismatches, are_borrowed=True)
         return Places(tuple(paths), tuple(mismatches))
+
+    def _is_same(self, same_as: SameAs) -> bool:
+        return not same_as.when or self._document.get(same_as.when) is True
 
     def _creatable(self, selector: CompiledSelector) -> list[Path]:
         """Where an absent place of *selector* may be created, by its chain of dependencies."""
@@ -153,7 +157,9 @@ class Locator:
         if selector.parent is None:
             return [selector.creates]
         parent = self._mapping.selectors[selector.parent]
-        return [path + selector.creates for path in self.places(parent).paths]
+        places = self.places(parent)
+        # What is borrowed is another's to complete.
+        return [] if places.are_borrowed else [path + selector.creates for path in places.paths]
 
 
 def is_free(document: dict[str, Any], path: Path) -> bool:

@@ -137,6 +137,8 @@ class Preview:
     source: Source
     changes: tuple[Change, ...] = ()
     violations: tuple[Violation, ...] = ()
+    # Why nothing is known of it.
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

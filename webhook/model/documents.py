@@ -267,10 +267,13 @@ class Dependency(Spec):
 
 
 class SameAs(Spec):
-    """The places of *spec_selector* count where *when*, a key of the object, is true."""
+    """
+    The places of *spec_selector* count where there are none; with *when*, a key of the object, only
+    if that is true.
+    """
 
     spec_selector: str
-    when: str
+    when: str = ""
 
 
 class SpecSelectorSpec(Spec):

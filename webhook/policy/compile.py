@@ -386,6 +386,8 @@ class _Compiler:
                 for item in self._items_of(field).defaults(value, path):
                     yield from self._entries(homes, item.enforcement, item.path, item)
                 continue
+            if value is None:
+                continue  # Null is absent.
             enforcement = self._enforcement(Rule.DEFAULT, value, field, path)
             if enforcement is not None:
                 yield from self._entries(homes, enforcement, path)

@@ -533,7 +533,4 @@ def _with_previews(mapping: CompiledMapping, policies: Sequence[CompiledPolicy])
         for policy in policies
         if not policy.is_enforced
     ]
-    if not previews:
-        return plan
-    sources = [source for part in (plan, *[t.plan for t in previews]) for source in part.jq_sources]
-    return replace(plan, previews=tuple(previews), jq_sources=tuple(dict.fromkeys(sources)))
+    return replace(plan, previews=tuple(previews)) if previews else plan

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers
+from webhook.mapping.codecs import Unreadable
 from webhook.mapping.compiled import CompiledSelector
 from webhook.mapping.fields import Field, RefMismatchError, read_ref
 from webhook.mapping.homes import NO_HOME
@@ -943,6 +944,8 @@ def _read_beside(
 
 def printable(field: Field, value: Any) -> Any:
     """*value* as it may stand in a message, record or log: hidden if secret, else bounded."""
+    if isinstance(value, Unreadable):
+        value = value.raw
     if value is None:
         return None
     if field.sensitive or field.type is FieldType.OBJECT:

@@ -53,9 +53,17 @@ def is_sharing(document: Any, container: Path) -> bool:
     if template is None:
         return False
     named = lookup(document, annotation(template, CONTAINER))
-    if isinstance(named, str) and named:
+    names = [lookup(document, (*path, "name")) for path in containers(document, template)]
+    if isinstance(named, str) and named in names:
         return bool(lookup(document, (*container, "name")) == named)
+    # Named is nobody, or somebody who is not there.
     return container[-2:] == ("containers", 0)
+
+
+def whole_gpus(document: Any, container: Path) -> Any:
+    """The whole GPUs that a container asks for beside any share; None if there are none."""
+    devices = lookup(document, (*container, *_LIMIT))
+    return None if devices in (None, 0, "0") else devices
 
 
 def obstacle(document: Any, template: Path, name: str) -> str:
@@ -64,8 +72,7 @@ def obstacle(document: Any, template: Path, name: str) -> str:
         if other != name and lookup(document, annotation(template, other)) is not None:
             return f"the pod asks for GPU {value} already"
     for container in containers(document, template):
-        devices = lookup(document, (*container, *_LIMIT))
-        if devices not in (None, 0, "0"):
+        if whole_gpus(document, container) is not None:
             return "a container asks for whole GPUs"
     return ""
 

@@ -31,7 +31,12 @@ def find_at_home(document: Any, place: Path, field: Field) -> Found:
         return Found(path, gpu_share.request_type(document, place))
     if home.special == "gpuDevices" and gpu_share.is_sharing(document, place):
         template = gpu_share.template_of(place)
-        if template is not None and gpu_share.has_share(document, place):
+        # An annotation that only KAI reads must not hide what every other scheduler hands out.
+        if (
+            template is not None
+            and gpu_share.has_share(document, place)
+            and gpu_share.whole_gpus(document, place) is None
+        ):
             path = gpu_share.annotation(template, gpu_share.DEVICES)
             return Found(path, lookup(document, path))
     value = read_ref(lookup(document, place), field.ref)

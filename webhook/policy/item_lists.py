@@ -8,6 +8,7 @@ without keys (`tolerations`), or volumes with their mounts in the containers.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -111,6 +112,14 @@ class ItemList:
     def spread(self, editor: Editor, content: Mapping[str, Any]) -> Iterator[Path]:
         """Make the item *content*, which is there, reach every container. Yields what is new."""
         yield from ()
+
+    def obstacle(self, content: Mapping[str, Any]) -> str:
+        """Why the item *content*, which is not there, can't be added; ``""`` if it can."""
+        return ""
+
+    def crowded(self, content: Mapping[str, Any]) -> list[Spot]:
+        """What else stands where the item *content* has to reach."""
+        return []
 
     def _key_of(self, node: Any) -> str | None:
         ref = self.field.attributes[self.field.item_key].ref
@@ -225,18 +234,13 @@ class Volumes(ItemList):
         return (*self._path, index)
 
     def spread(self, editor: Editor, content: Mapping[str, Any]) -> Iterator[Path]:
-        name = content[self.field.item_key]
-        mount = {"name": name}
-        for attribute, field in self.field.attributes.items():
-            value = content_value(content, attribute)
-            if field.home.on_mounts and value is not None:
-                mount[field.ref[-1]] = _encoded_value(field, value)
+        mount = self._mount_of(content)
         if "mountPath" not in mount:
             return  # Nobody said where: the submitter mounts it himself.
         for path in self._containers():
             mounts = self._mounts(path)
-            taken = any(lookup(m.node, ("mountPath",)) == mount["mountPath"] for m in mounts)
-            if not taken and all(m.key != name for m in mounts):
+            taken = any(_is_at(m, mount["mountPath"]) for m in mounts)
+            if not taken and all(m.key != mount["name"] for m in mounts):
                 current = lookup(self._document, (*path, "volumeMounts"))
                 at = len(current) if isinstance(current, list) else 0
                 if at:
@@ -244,6 +248,29 @@ class Volumes(ItemList):
                 else:
                     editor.write((*path, "volumeMounts"), [mount])
                 yield (*path, "volumeMounts", at)
+
+    def obstacle(self, content: Mapping[str, Any]) -> str:
+        """A pod has one volume of a name, of whatever type."""
+        name = content[self.field.item_key]
+        is_taken = any(item.key == name for item in super().items())
+        return f"another volume is called {name}" if is_taken else ""
+
+    def crowded(self, content: Mapping[str, Any]) -> list[Spot]:
+        mount = self._mount_of(content)
+        return [
+            ((*other.path, "mountPath"), mount.get("mountPath"))
+            for path in self._containers()
+            for other in self._mounts(path)
+            if other.key != mount["name"] and _is_at(other, mount.get("mountPath"))
+        ]
+
+    def _mount_of(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        mount: dict[str, Any] = {"name": content[self.field.item_key]}
+        for attribute, field in self.field.attributes.items():
+            value = content_value(content, attribute)
+            if field.home.on_mounts and value is not None:
+                mount[field.ref[-1]] = _encoded_value(field, value)
+        return mount
 
     def _containers(self) -> Iterator[Path]:
         pod = self._path[:-1]
@@ -260,6 +287,14 @@ class Volumes(ItemList):
             for index, node in enumerate(mounts if isinstance(mounts, list) else ())
             if isinstance(node, dict)
         ]
+
+
+def _is_at(mount: Item, path: Any) -> bool:
+    """Whether *mount* is at *path*, however that is spelt."""
+    own = lookup(mount.node, ("mountPath",))
+    if not isinstance(own, str) or not isinstance(path, str):
+        return False
+    return posixpath.normpath(own) == posixpath.normpath(path)
 
 
 _LISTS_BY_HOME = {"": ItemList, "map": MappedItems, "volumes": Volumes}

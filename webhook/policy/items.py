@@ -122,6 +122,10 @@ class ItemizedField:
             if key in excluded:
                 continue
             if all(item.key != key for item in self._list.items()):
+                obstacle = self._list.obstacle(enforcement.value)
+                if obstacle:
+                    self._leave_item_out(self._list.path, enforcement, obstacle)
+                    continue
                 path = self._list.add(self._editor, enforcement.value)
                 yield self._change(path, "", key, NOT_SHOWN, enforcement)
                 for item in self._list.items():
@@ -129,6 +133,8 @@ class ItemizedField:
                         yield from self._complete_added(item)
             for path in self._list.spread(self._editor, enforcement.value):
                 yield self._change(path, "", key, NOT_SHOWN, enforcement)
+            for path, _ in self._list.crowded(enforcement.value):
+                self._leave_item_out(path, enforcement, f"something else is where {key} has to be")
 
     def _exclude(self) -> None:
         """Take out what the submitter excludes. A key that no default has needs no memory."""
@@ -202,6 +208,10 @@ class ItemizedField:
                     given[attribute] = value
         absent = {name: value for name, value in wanted.items() if name not in given}
         return refused_attributes(self.plan.field, given, absent)
+
+    def _leave_item_out(self, path: Path, enforcement: Enforcement, reason: str) -> None:
+        field, source = self.plan.field.name, enforcement.source
+        self.not_applied.append(NotApplied(path, field, enforcement.rule, reason, source))
 
     def _leave_out(self, item: Item, attribute: str, enforcement: Enforcement, reason: str) -> None:
         path = (*item.path, *self.plan.field.attributes[attribute].ref)
@@ -277,7 +287,10 @@ class ItemizedField:
         wrong = "the policy does not allow {} items"
         accepted = f"only {keys}" if keys else "an empty list, or none"
         for item in self._list.items():
-            if item.key not in self._given and self._item_before(item) is None:
+            before = self._item_before(item)
+            if item.key not in self._given and (
+                before is None or not same_value(before.node, item.node)
+            ):
                 problem = Problem(wrong.format("other" if keys else "any"), accepted)
                 yield self._problem(item.path, "", item.label, rule, problem, item.key)
 
@@ -296,10 +309,21 @@ class ItemizedField:
                 yield from self._judge_missing(key, rule)
             for item in items.get(key, ()):
                 yield from self._judge_differences(item, given, rule)
+            yield from self._judge_crowded(key, given, rule)
         if self.plan.kept is not None:
             for key in self._given:
                 if key not in items and key not in self.plan.locked:
                     yield from self._judge_missing(key, self.plan.kept)
+
+    def _judge_crowded(
+        self, key: str, given: Enforcement, rule: Enforcement
+    ) -> Iterator[ItemProblem]:
+        """A locked volume is of no use to anybody who hides it behind another one."""
+        if self._is_update and self._old_list.crowded(given.value):
+            return
+        for path, place in self._list.crowded(given.value):
+            problem = Problem("the policy locks this item, and something else is in its place", "")
+            yield self._problem(path, "", key, rule, problem, place)
 
     def _judge_missing(self, key: str, rule: Enforcement) -> Iterator[ItemProblem]:
         remembered = _remembered(self._old or {}).get(self._name, [])

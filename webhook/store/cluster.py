@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,7 +42,22 @@ GATHER_S = 0.05
 # Something could not be checked, as jq was busy.
 _RETRY_S = 1.0
 # How long a write waits until it is seen in what we watch, and in force.
-_SETTLE_S = 2.0
+_SETTLE_S = 5.0
+
+# How often a document is read again that somebody changed just then.
+_OVERWRITES = 5
+
+
+class ChangeKey(NamedTuple):
+    """
+    Equal for two states of an object between which nothing that we compile has changed.
+
+    The *generation* counts changes of anything but metadata and status.
+    """
+
+    uid: str
+    generation: int
+    created: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +84,8 @@ class SeenDocument:
         return str(self.metadata.get("resourceVersion", ""))
 
     @property
-    def change_key(self) -> object:
-        # The generation counts changes of anything but metadata and status.
-        return tuple([self.metadata.get(key) for key in ("uid", "generation", "creationTimestamp")])
+    def change_key(self) -> ChangeKey:
+        return _change_key(self.manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +183,7 @@ class ClusterStore:
         self._around: SourceFile | None = None
         self._files: dict[tuple[str, str], tuple[object, SourceFile]] = {}
         # What the snapshot in force was built from: the change key of each document.
-        self.built: Mapping[tuple[str, str], object] = {}
+        self.built: Mapping[tuple[str, str], ChangeKey] = {}
 
     # -- following --------------------------------------------------------------------------
 
@@ -283,19 +297,35 @@ class ClusterStore:
     async def create_document(self, manifest: dict[str, Any]) -> Stored:
         kind = str(manifest["kind"])
         stored = _stored(await self._call("POST", kind, body=manifest), kind)
-        await self._settle(kind, stored.name, stored.resource_version)
+        await self._settle(kind, stored.name, stored)
         return stored
 
     async def replace_document(self, manifest: dict[str, Any]) -> Stored:
         kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
-        if not manifest["metadata"].get("resourceVersion"):
-            # The API server wants one for custom resources.
+        if manifest["metadata"].get("resourceVersion"):
+            answer = await self._call("PUT", kind, name, body=manifest)
+        else:
+            answer = await self._overwrite(kind, name, manifest)
+        stored = _stored(answer, kind)
+        await self._settle(kind, stored.name, stored)
+        return stored
+
+    async def _overwrite(self, kind: str, name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        """
+        Replace whatever version is there.
+
+        The API server wants one named all the same, and a status may be written in between.
+        """
+        for attempt in range(_OVERWRITES):
             now = await self.fetch_document(kind, name)
             version = {"resourceVersion": now.resource_version}
-            manifest = {**manifest, "metadata": {**manifest["metadata"], **version}}
-        stored = _stored(await self._call("PUT", kind, name, body=manifest), kind)
-        await self._settle(kind, stored.name, stored.resource_version)
-        return stored
+            body = {**manifest, "metadata": {**manifest["metadata"], **version}}
+            try:
+                return await self._call("PUT", kind, name, body=body)
+            except ConflictError:
+                if attempt == _OVERWRITES - 1:
+                    raise
+        raise AssertionError("unreachable")
 
     async def delete_document(self, kind: str, name: str, resource_version: str = "") -> None:
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -304,20 +334,20 @@ class ClusterStore:
         await self._call("DELETE", kind, name, body=body)
         await self._settle(kind, name.lower(), None)
 
-    async def _settle(self, kind: str, name: str, version: str | None) -> None:
+    async def _settle(self, kind: str, name: str, stored: Stored | None) -> None:
         """
-        Wait until *version* of a document (None: its end) is in force.
+        Wait until *stored*, or what came after it, is in force (None: until it is not).
 
         Not for long, and what comes of it changes nothing: it is stored.
         """
+        wanted = None if stored is None else _change_key(stored.manifest)
 
         def is_in_force() -> bool:
-            seen = self._documents[kind].objects.get(name)
-            if seen is None:
-                return version is None and (kind, name) not in self.built
-            return (
-                seen.resource_version == version and self.built.get((kind, name)) == seen.change_key
-            )
+            built = self.built.get((kind, name))
+            if built is None or wanted is None:
+                return built is wanted
+            # Not by the resourceVersion: others write its status meanwhile.
+            return built.uid != wanted.uid or built.generation >= wanted.generation
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_S):
@@ -344,6 +374,16 @@ class ClusterStore:
         except (msgspec.DecodeError, RecursionError) as error:
             raise StoreError("the API server's answer can't be read") from error
         return found if isinstance(found, dict) else {}
+
+
+def _change_key(manifest: dict[str, Any]) -> ChangeKey:
+    metadata = manifest["metadata"]
+    generation = metadata.get("generation")
+    return ChangeKey(
+        str(metadata.get("uid", "")),
+        generation if isinstance(generation, int) else 0,
+        str(metadata.get("creationTimestamp", "")),
+    )
 
 
 def _file_of(seen: SeenDocument) -> SourceFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -22,12 +23,21 @@ from tests.builders import (
 )
 from webhook.admission.record import audit_annotation, decision_record
 from webhook.admission.review import review
+from webhook.mapping.evaluator import JqWorker
+from webhook.mapping.locate import answer_by_jq
 from webhook.model.decision import Decision
 from webhook.model.request import Phase
 from webhook.model.scopes import Branch
 from webhook.store.snapshot import Snapshot
 
 JsonObject = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[JqWorker]:
+    worker = JqWorker()
+    yield worker
+    worker.close()
 
 
 def compile_ok(*documents: JsonObject) -> Snapshot:
@@ -164,3 +174,54 @@ def test_an_update_that_leaves_a_violation_alone_is_not_told_again() -> None:
     decision = review(make_request(new, old=old), Phase.VALIDATE, snapshot)
 
     assert decision.warnings == ()
+
+
+def test_a_candidate_that_fails_on_an_object_stops_nobody(worker: JqWorker) -> None:
+    """Its expression breaks on the object; the policies in force decide all the same."""
+    group = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "Formatter",
+        "metadata": {"name": "odd"},
+        "spec": {
+            "fields": {
+                "odd": {
+                    "getExpr": '.a | splits("x"; "g")',
+                    "setExpr": "{a: $ARGS.named.value}",
+                    "argsInfo": {"value": "string"},
+                }
+            }
+        },
+    }
+    fields = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "FieldGroup",
+        "metadata": {"name": "odd-fields"},
+        "spec": {"fields": {"odd": {"formatter": "odd", "type": "string"}}},
+    }
+    kind = {"group": "acme.io", "version": "v1", "kind": "AcmeJob"}
+    mapping = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "SpecMapping",
+        "metadata": {"name": "acme"},
+        "spec": {
+            "workloadType": kind,
+            "specSelectors": {"job": {"query": ".spec", "fieldGroups": ["odd-fields"]}},
+        },
+    }
+    candidate = tried("Warn", make_rule("odd", "job", {"required": True}), kind=kind)
+    snapshot = compile_ok(group, fields, mapping, candidate)
+    job = {
+        "apiVersion": "acme.io/v1",
+        "kind": "AcmeJob",
+        "metadata": {"name": "j", "namespace": "team-a"},
+        "spec": {"a": 7},
+    }
+    request = make_request(job)
+
+    decision = answer_by_jq(
+        worker, job, lambda answers: review(request, Phase.VALIDATE, snapshot, answers)
+    )
+
+    assert decision.allowed
+    assert "could not be tried" in decision.warnings[0]
+    assert [found["error"] for found in record_of(decision)["previews"]]

@@ -25,6 +25,7 @@ from tests.unit.clients.apiserver import (
     watch,
 )
 from webhook.clients.depth import TOO_DEEP, cut_depth
+from webhook.clients.informer import backed_off
 
 
 async def test_a_list_in_chunks_is_whole_and_the_watch_goes_on_from_it() -> None:
@@ -300,3 +301,9 @@ async def test_one_object_that_nests_too_deep_does_not_hide_the_others() -> None
 )
 def test_what_is_too_deep_is_cut_off(text: bytes, want: bytes) -> None:
     assert cut_depth(text, 3) == want.replace(b"%s", TOO_DEEP)
+
+
+@pytest.mark.parametrize("times", [0, 1, 2000, 10**6])
+def test_the_wait_has_an_end_however_often_it_was_doubled(times: int) -> None:
+    """An optional resource may be absent for weeks."""
+    assert backed_off(0.5, times, 60.0) <= 60.0

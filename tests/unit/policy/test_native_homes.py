@@ -539,24 +539,152 @@ def test_a_default_volume_is_mounted_in_every_container() -> None:
     assert submit(snapshot, second.document).decision.patch == []
 
 
-def test_a_mount_path_that_is_taken_is_not_taken_twice() -> None:
+PVC = items({"name": "data", "claimName": "c", "path": "/data"})
+
+
+def with_volume(volume: JsonObject, *mounts: JsonObject) -> JsonObject:
+    return make_pod(containers=[make_container(volumeMounts=list(mounts))], volumes=[volume])
+
+
+@pytest.mark.parametrize("path", ["/data", "/data/"])
+def test_a_mount_path_that_is_taken_is_not_taken_twice(path: str) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(workload_type=[POD], defaults={"storage": {"pvc": PVC}})
+    )
+    mount = {"name": "mine", "mountPath": path}
+
+    answer = submit(snapshot, with_volume({"name": "mine", "emptyDir": {}}, mount))
+
+    assert answer.document["spec"]["containers"][0]["volumeMounts"] == [mount]
+    (left_out,) = answer.decision.not_applied
+    assert left_out.reason == "something else is where data has to be"
+
+
+def test_a_locked_volume_cannot_be_hidden_behind_another() -> None:
     snapshot = compile_ok(
         make_workload_policy(
             workload_type=[POD],
-            defaults={
-                "storage": {"pvc": items({"name": "data", "claimName": "c", "path": "/data"})}
-            },
+            defaults={"storage": {"pvc": PVC}},
+            rules={"storage": {"pvc": {"instances": {"locked": ["data"]}}}},
         )
     )
-    mounts = [{"name": "mine", "mountPath": "/data"}]
-    pod = make_pod(
-        containers=[make_container(volumeMounts=mounts)],
-        volumes=[{"name": "mine", "emptyDir": {}}],
+    mount = {"name": "mine", "mountPath": "/data"}
+
+    answer = submit(snapshot, with_volume({"name": "mine", "emptyDir": {}}, mount))
+
+    assert answer.broken == [("/spec/containers/0/volumeMounts/0/mountPath", "locked")]
+
+
+def test_a_volume_of_another_type_keeps_its_name() -> None:
+    """A pod has one volume of a name; Kubernetes would refuse two."""
+    defaults = {"storage": {"pvc": PVC}}
+    snapshot = compile_ok(make_workload_policy(workload_type=[POD], defaults=defaults))
+    theirs = {"name": "data", "emptyDir": {}}
+
+    answer = submit(snapshot, with_volume(theirs))
+
+    assert answer.document["spec"]["volumes"] == [theirs]
+    assert [item.reason for item in answer.decision.not_applied] == [
+        "another volume is called data"
+    ]
+    locking = compile_ok(
+        make_workload_policy(
+            workload_type=[POD],
+            defaults=defaults,
+            rules={"storage": {"pvc": {"instances": {"locked": ["data"]}}}},
+        )
+    )
+    assert [rule for _, rule in submit(locking, with_volume(theirs)).broken] == ["locked"]
+
+
+def test_a_volume_that_no_default_gives_cannot_be_moved_where_none_may_be_added() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            workload_type=[DEPLOYMENT],
+            rules={"storage": {"hostPath": {"instances": {"canAdd": False}}}},
+        )
     )
 
-    answer = submit(snapshot, pod)
+    def with_path(path: str) -> JsonObject:
+        return make_deployment(volumes=[{"name": "h", "hostPath": {"path": path}}])
 
-    assert answer.document["spec"]["containers"][0]["volumeMounts"] == mounts
+    assert submit(snapshot, with_path("/var/log"), old=with_path("/var/log")).broken == []
+    moved = submit(snapshot, with_path("/"), old=with_path("/var/log"))
+    assert [rule for _, rule in moved.broken] == ["canAdd"]
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"gpu-fraction": "0.01"}, id="a-share-beside-whole-gpus"),
+        pytest.param({"gpu-memory": "1"}, id="memory-beside-whole-gpus"),
+        pytest.param({"gpu-fraction": "no"}, id="a-share-that-says-nothing"),
+    ],
+)
+def test_an_annotation_does_not_hide_whole_gpus(annotations: JsonObject) -> None:
+    """Schedulers other than KAI don't read it, and hand out what the limit says."""
+    snapshot = compile_ok(
+        make_workload_policy(
+            workload_type=[DEPLOYMENT], rules={"compute": {"gpuDevicesRequest": {"max": 1}}}
+        )
+    )
+    greedy = make_container(resources={"limits": {"nvidia.com/gpu": "8"}})
+
+    answer = submit(snapshot, make_deployment(greedy, metadata={"annotations": annotations}))
+
+    assert answer.broken == [(f"{MAIN}/resources/limits/nvidia.com~1gpu", "max")]
+
+
+def test_devices_of_a_container_that_is_not_there_are_the_first_ones() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            workload_type=[DEPLOYMENT], rules={"compute": {"gpuDevicesRequest": {"max": 1}}}
+        )
+    )
+    annotations = {
+        "gpu-fraction": "0.9",
+        "gpu-fraction-num-devices": "8",
+        "gpu-fraction-container-name": "nope",
+    }
+
+    answer = submit(snapshot, make_deployment(metadata={"annotations": annotations}))
+
+    assert [rule for _, rule in answer.broken] == ["max"]
+
+
+@pytest.mark.parametrize("text", [" 0.9", "9e-1", "+0.9", ""])
+def test_what_cannot_be_read_is_shown_as_it_stands(text: str) -> None:
+    snapshot = compile_ok(
+        make_workload_policy(
+            workload_type=[DEPLOYMENT], rules={"compute": {"gpuPortionRequest": {"max": 1}}}
+        )
+    )
+
+    answer = submit(snapshot, make_deployment(metadata={"annotations": {"gpu-fraction": text}}))
+
+    assert (answer.violation.rule, answer.violation.value) == ("type", text)
+
+
+def test_leaders_without_a_template_are_made_of_the_workers() -> None:
+    kind = {"group": "leaderworkerset.x-k8s.io", "version": "v1", "kind": "LeaderWorkerSet"}
+    snapshot = compile_ok(
+        make_workload_policy(
+            workload_type=[kind], rules={"leader": {"image": {"pattern": ["nvcr.io/*"]}}}
+        )
+    )
+    document = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "l", "namespace": "team-a"},
+        "spec": {
+            "leaderWorkerTemplate": {
+                "workerTemplate": {"spec": {"containers": [make_container(image="bad")]}}
+            }
+        },
+    }
+
+    worker = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
+    assert submit(snapshot, document).broken == [(worker, "pattern")]
 
 
 def test_what_the_submitter_excludes_in_the_annotation_is_left_out() -> None:
