@@ -202,6 +202,9 @@ async def test_every_unit_has_a_policy_of_its_own(tmp_path: Path) -> None:
         deleted = await api.delete(f"{TRAININGS}?scope=project&projectId=vision")
         again = await api.delete(f"{TRAININGS}?scope=project&projectId=vision")
         other = await api.get(f"{TRAININGS}?scope=project&projectId=Vision")
+        # Written second, it has another name than it would have alone; it is ours all the same.
+        changed = await api.put(TRAININGS, make_policy({"defaults": {}}, **units[-1]))
+        gone = await api.delete(f"{TRAININGS}?scope=project&projectId=Vision")
 
     written = [
         policy["meta"] for policy in listed["policies"] if policy["meta"]["scope"] != "system"
@@ -209,6 +212,7 @@ async def test_every_unit_has_a_policy_of_its_own(tmp_path: Path) -> None:
     assert len(written) == len(units)
     assert [policy["meta"]["projectId"] for policy in one["policies"]] == ["vision"]
     assert (deleted.status, again.status, other.status) == (204, 404, 200)
+    assert (changed.status, gone.status) == (200, 204)
 
 
 @pytest.mark.parametrize("segment", TYPES)

@@ -75,25 +75,23 @@ async def find_place(call: Call, at: ScopeUnit) -> PolicyPlace:
     if workload_type is None:
         raise NotFoundError(f"there is no workload type {segment!r}{did_you_mean(segment, TYPES)}")
     objects = await list_objects(call.rest.store, WORKLOAD_POLICIES)
-    base = document_name_for([workload_type, at.scope.value, at.unit], ())
+    identity = [workload_type, at.scope.value, at.unit]
+    base = document_name_for(identity, ())
+    # As it is called, and as it was called when another had that name.
+    names = {base, document_name_for(identity, [base])}
     own: Stored | None = None
     others = []
     for one in objects:
         if workload_type not in types_of(one.spec) or not _is_at(one.spec, at):
             continue
-        if one.name == base and one.stored is not None and types_of(one.spec) == [workload_type]:
+        is_own = one.name in names and types_of(one.spec) == [workload_type]
+        if is_own and one.stored is not None:
             own = one.stored
         else:
             others.append(one)
     # Those that people wrote count before what ships with us.
     others.sort(key=lambda one: one.is_system)
-    name = (
-        own.name
-        if own
-        else document_name_for(
-            [workload_type, at.scope.value, at.unit], [one.name for one in objects]
-        )
-    )
+    name = own.name if own else document_name_for(identity, [one.name for one in objects])
     mapping = call.snapshot.mappings[NATIVE_KINDS[workload_type]]
     return PolicyPlace(workload_type, at, mapping, own, tuple(others), name)
 

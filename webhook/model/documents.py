@@ -83,6 +83,11 @@ def _read_kinds(value: Any) -> Any:
     return tuple([_read_kind(item) for item in value])
 
 
+def _read_mode(value: Any) -> Any:
+    """A key word: matched without regard to case."""
+    return value.capitalize() if isinstance(value, str) else value
+
+
 def _read_scope(value: Any) -> Any:
     for scope in Scope:
         if isinstance(value, str) and value.lower() == scope.value:
@@ -92,6 +97,7 @@ def _read_scope(value: Any) -> Any:
 
 Kind = Annotated[GroupVersionKind, BeforeValidator(_read_kind)]
 Kinds = Annotated[tuple[GroupVersionKind, ...], BeforeValidator(_read_kinds)]
+Mode = Annotated[Literal["Enforce", "Warn", "Audit"], BeforeValidator(_read_mode)]
 ScopeName = Annotated[Scope, BeforeValidator(_read_scope)]
 
 
@@ -104,7 +110,7 @@ class ScopedSpec(Spec):
     cluster: str = ""
     # With Warn and Audit the policy changes and refuses nothing: what it would do is recorded, and
     # with Warn the submitter is told.
-    mode: Literal["Enforce", "Warn", "Audit"] = "Enforce"
+    mode: Mode = "Enforce"
     description: str = ""
 
     @model_validator(mode="after")

@@ -332,9 +332,10 @@ class ItemizedField:
         if was_missing and not (is_excluded and key not in remembered):
             return
         if is_excluded:
-            problem = Problem(
-                "the policy locks this item, and it is excluded", "leave its exclude out"
-            )
+            mend = "leave its exclude out"
+            if self.plan.field.home is not NO_HOME:
+                mend = f"take it out of the annotation {EXCLUDED}"
+            problem = Problem("the policy locks this item, and it is excluded", mend)
         else:
             problem = Problem(
                 "the policy locks this item, and it is missing", "leave the list to the policy"
@@ -528,5 +529,8 @@ def _remember(editor: Editor, name: str, keys: set[str]) -> None:
         name: sorted(keys),
     }
     kept = {field: items for field, items in remembered.items() if items}
+    if not kept:
+        editor.remove((*_ANNOTATIONS, EXCLUDED))
+        return
     text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
     editor.write((*_ANNOTATIONS, EXCLUDED), text)

@@ -67,7 +67,7 @@ IMAGE = make_rule("image", "allContainers", {"pattern": ["nvcr.io/*"]})
 LABEL = make_rule("labels", "podMetadata", {"default": {"key": "team", "value": "x"}})
 
 
-@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+@pytest.mark.parametrize("mode", ["Warn", "Audit", "warn", "AUDIT"])
 def test_nothing_is_changed_or_refused(mode: str) -> None:
     answer = submit(compile_ok(tried(mode, IMAGE, LABEL)), make_pod())
 

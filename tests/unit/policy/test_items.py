@@ -811,3 +811,17 @@ def test_a_default_attribute_that_does_not_go_with_an_item_is_left_out() -> None
     evicting = {**taint, "effect": "NoExecute"}
     filled = submit(snapshot, make_training(tolerations=[evicting])).document
     assert filled["spec"]["tolerations"] == [{**evicting, "seconds": 30}]
+
+
+def test_what_is_given_again_is_no_longer_remembered_as_excluded() -> None:
+    snapshot = compile_ok(
+        make_workload_policy(defaults={"labels": {"instances": [{"name": "l", "value": "x"}]}})
+    )
+    old = submit(snapshot, make_training(labels=[{"name": "l", "exclude": True}])).document
+    new = copy.deepcopy(old)
+    new["spec"]["labels"] = [{"name": "l", "value": "y"}]
+
+    answer = submit(snapshot, new, old=old)
+
+    assert EXCLUDED not in answer.document["metadata"]["annotations"]
+    assert answer.document["spec"]["labels"] == [{"name": "l", "value": "y"}]
