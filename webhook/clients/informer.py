@@ -52,7 +52,9 @@ class Timing:
     A watch is asked to end after a time between *watch_min* and *watch_max*, so that those of
     many replicas don't all end at once, and is given up *margin* later. Waits after failures
     double from *first_wait* to *longest_wait*; a watch that lasted *steady* starts them anew. An
-    optional resource that is not there is looked for again after *absent_wait* at most.
+    optional resource that is not there is looked for again after *absent_wait* at most. Of any
+    other there are no objects once it was not served for *missing_long*: longer than an API server
+    takes until it serves what is defined.
     """
 
     list: float = 60.0
@@ -63,6 +65,7 @@ class Timing:
     longest_wait: float = 10.0
     steady: float = 5.0
     absent_wait: float = 15.0
+    missing_long: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,7 @@ class Informer(Generic[SeenT]):
         self._listed = 0
         self._expired_lists = 0
         self._absences = 0
+        self._missing_since: float | None = None
         self._failures = 0
         self._trouble = "was not listed yet"
         self._told: tuple[str, float] | None = None
@@ -245,6 +249,7 @@ class Informer(Generic[SeenT]):
         self._version = page.metadata.resource_version
         self._listed += 1
         self._expired_lists = self._absences = 0
+        self._missing_since = None
         self._replace(found)
 
     def _replace(self, found: dict[str, SeenT]) -> None:
@@ -341,9 +346,27 @@ class Informer(Generic[SeenT]):
         self._failures += 1
         self._metrics.watch_failures.labels(self.resource.name).inc()
         self._tell(error)
+        if error.status == HTTPStatus.NOT_FOUND:
+            self._miss()
         wait_s = backed_off(timing.first_wait, self._failures - 1, timing.longest_wait)
         wait_s *= random.uniform(0.5, 1.0)
         return max(wait_s, min(error.retry_after_s or 0.0, _RETRY_AFTER_MAX_S))
+
+    def _miss(self) -> None:
+        """
+        Somebody took the definition away, or never brought it: there is nothing of the kind.
+
+        One kind that is missing must not keep all the others from being enforced for ever.
+        """
+        now = time.monotonic()
+        if self._missing_since is None:
+            self._missing_since = now
+        if now - self._missing_since >= self._timing.missing_long and (
+            self.objects or not self.synced.is_set()
+        ):
+            name = self.resource.name
+            log.error("not served for long, so there is none", extra={"resource": name})
+            self._replace({})
 
     def _absent(self) -> float:
         """There is no such resource: nothing is wrong, and it may come."""

@@ -126,10 +126,10 @@ class ItemList:
         if not ref:
             return self._key_of_equal(node)
         key = lookup(node, ref) if isinstance(node, dict) else None
-        return key if isinstance(key, str) and key else None
+        return key if isinstance(key, str) and key else self._key_of_equal(node)
 
     def _key_of_equal(self, node: Any) -> str | None:
-        """Where items have no key, one that is as a policy gives it counts as that one."""
+        """One without a key that is otherwise as a policy gives it counts as that one."""
         for enforcement in self.plan.items:
             if isinstance(node, dict) and all(
                 means_the_same(
@@ -138,7 +138,7 @@ class ItemList:
                     _decoded(field, lookup(node, field.ref)),
                 )
                 for name, field in self.field.attributes.items()
-                if field.ref
+                if field.ref and name != self.field.item_key
             ):
                 return str(enforcement.meaning)
         return None

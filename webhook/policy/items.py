@@ -378,6 +378,8 @@ class ItemizedField:
             if wanted is None and attribute in self.plan.derived:
                 wanted = self._derived(item, attribute)
             for path, value in where.spots(item, attribute):
+                if attribute == self.plan.field.item_key and value is None:
+                    continue  # It was told by all the rest.
                 if not means_the_same(field, wanted, value):
                     yield attribute, path, value
 

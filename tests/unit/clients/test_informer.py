@@ -269,6 +269,17 @@ async def test_a_resource_that_may_be_absent_is_empty_until_it_comes() -> None:
         assert followed.metric("gatewright_watch_failures_total") == 1
 
 
+async def test_a_resource_that_is_missing_for_long_has_no_objects_until_it_comes() -> None:
+    """One kind whose definition is missing does not keep the others unready for ever."""
+    script = [refusal(404, "NotFound") for _ in range(4)]
+    timing = replace(FAST, missing_long=0.0)
+    async with api_server(*script) as (_, client), following(client, timing=timing) as followed:
+        await followed.informer.synced.wait()
+
+        assert followed.names == set()
+        assert followed.metric("gatewright_watch_failures_total") >= 1
+
+
 async def test_a_resource_that_must_be_there_says_what_is_missing() -> None:
     script = [refusal(404, "NotFound") for _ in range(50)]
     async with api_server(*script) as (server, client), following(client) as followed:

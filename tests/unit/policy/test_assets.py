@@ -100,3 +100,31 @@ def test_an_asset_is_imposed_under_canonical_names() -> None:
         "path": "/home",
         "claimInfo": {"size": "10Gi"},
     }
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param({"server": "nas", "path": "/e", "mountPath": "/m"}, id="without-a-name"),
+        pytest.param(
+            {"name": "home", "server": "nas", "path": "/e", "mountPath": "/m"}, id="by-its-name"
+        ),
+    ],
+)
+def test_an_asset_that_the_submitter_gave_himself_is_not_there_twice(own: JsonObject) -> None:
+    asset = {"server": "nas", "path": "/e", "mountPath": "/m"}
+    snapshot = make_snapshot(data_source(nfs=asset), make_workload_policy(imposedAssets=["home"]))
+
+    answer = submit(snapshot, make_training(storage={"nfs": [own]}))
+
+    assert answer.broken == []
+    assert answer.at("/spec/storage/nfs") == [{**asset, "name": "home"}]
+
+
+def test_another_item_beside_an_asset_stays_another() -> None:
+    asset = {"server": "nas", "path": "/e", "mountPath": "/m"}
+    snapshot = make_snapshot(data_source(nfs=asset), make_workload_policy(imposedAssets=["home"]))
+
+    answer = submit(snapshot, make_training(storage={"nfs": [{**asset, "path": "/f"}]}))
+
+    assert len(answer.at("/spec/storage/nfs")) == 2
