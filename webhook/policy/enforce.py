@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers
@@ -32,7 +32,6 @@ from webhook.model.pointer import Path, lookup
 from webhook.model.values import (
     FieldType,
     ValueTypeError,
-    as_value,
     json_type,
     read_value,
     same_value,
@@ -50,7 +49,7 @@ from webhook.policy.effective import (
     SelectorPlan,
     is_own_item,
 )
-from webhook.policy.enforcement import Derivation, Enforcement
+from webhook.policy.enforcement import ASKING, Derivation, Enforcement, derive
 from webhook.policy.homes import (
     Found,
     counted_at_home,
@@ -64,9 +63,6 @@ from webhook.policy.native_fields import role_of
 
 # What the place of a pod spec ends with, if it is that of a pod template.
 _TEMPLATE_SPEC = ("spec",)
-
-# Rules that ask for a value, and don't only judge the one that is there.
-_ASKING = frozenset({Rule.REQUIRED, Rule.CAN_EDIT})
 
 # Rules that don't concern every value; see `_is_exempt`.
 _EXEMPTIBLE = frozenset({Rule.SET, Rule.BLOCKED, Rule.CAN_EDIT})
@@ -265,20 +261,19 @@ class Enforcer:
 
     def _is_main(self, site: _Site) -> bool:
         """Whether the container at this place is the one that policies mean by default."""
-        if self._find_main is None:
-            return site.place[-2:] == ("containers", 0)
-        if self._main is None:
+        mains = self._main_places()
+        return site.place[-2:] == ("containers", 0) if mains is None else site.place in mains
+
+    def _main_places(self) -> frozenset[Path] | None:
+        """The places of main containers; None where the mapping doesn't say which they are."""
+        if self._main is None and self._find_main is not None:
             self._main = self._find_main()
-        return site.place in self._main
+        return self._main
 
     def _main_name(self, template: _Site) -> str:
         """The name of the main container of a pod template, unless it is the first one."""
-        if self._find_main is None:
-            return ""
-        if self._main is None:
-            self._main = self._find_main()
         pod = (*template.path, "spec", "containers")
-        for path in sorted(path for path in self._main if path[:-1] == pod):
+        for path in sorted(path for path in self._main_places() or () if path[:-1] == pod):
             name = lookup(self._document, (*path, "name"))
             return name if path[-1] != 0 and isinstance(name, str) else ""
         return ""
@@ -521,15 +516,9 @@ class Enforcer:
             source = read_ref(self._node(site), derivation.ref)
             if source is None:
                 return None
-            amount = read_value(source, derivation.type) * derivation.factor
+            return derive(plan.derived, source)
         except (RefMismatchError, ValueTypeError):
             return None
-        value = as_value(amount, plan.derived.type, like=source)
-        try:
-            meaning = None if value is None else read_value(value, plan.derived.type)
-        except ValueTypeError:
-            value = meaning = None  # A number with more digits than we read.
-        return replace(plan.derived, value=value, meaning=meaning)
 
     def _write(
         self,
@@ -698,7 +687,7 @@ class Enforcer:
             return
         asks = self._asks(site, plan)
         for enforcement in rules:
-            if not asks and enforcement.rule in _ASKING:
+            if not asks and enforcement.rule in ASKING:
                 continue
             if enforcement.rule in _EXEMPTIBLE and self._is_exempt(
                 site, plan, path, enforcement, current

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ from webhook.model.decision import NOT_SHOWN, Rule, Source
 from webhook.model.documents import Document
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Scope
-from webhook.model.values import FieldType
+from webhook.model.values import FieldType, ValueTypeError, as_value, read_value
 
 # Rules that give a literal value; `set` judges as well.
 MUTATING = frozenset({Rule.SET, Rule.DEFAULT, Rule.IMPOSED})
@@ -22,6 +22,8 @@ MUTATING = frozenset({Rule.SET, Rule.DEFAULT, Rule.IMPOSED})
 # Stands as the attribute in the slot of an imposed item, which is beside a default item of its
 # key and not instead of it.
 IMPOSED = "imposedAssets"
+# Rules that ask for a value, and don't only judge the one that is there.
+ASKING = frozenset({Rule.REQUIRED, Rule.CAN_EDIT})
 # Rules that judge nothing.
 WRITING = frozenset({Rule.DEFAULT, Rule.DEFAULT_FROM, Rule.IMPOSED})
 
@@ -111,6 +113,26 @@ class Enforcement:
     def rank(self) -> tuple[bool, int]:
         """Of two that write to one place the lower counts: GVKPolicy first, then the narrower."""
         return self.source.kind != "GVKPolicy", -self.source.scope.breadth
+
+
+def derive(rule: Enforcement, source: Any) -> Enforcement:
+    """
+    What the defaultFrom *rule* gives where *source* is the value that it is taken from.
+
+    Its value is None where the field can't hold it.
+
+    Raises:
+        ValueTypeError: the source is no number.
+    """
+    derivation: Derivation = rule.meaning
+    value = as_value(
+        read_value(source, derivation.type) * derivation.factor, rule.type, like=source
+    )
+    try:
+        meaning = None if value is None else read_value(value, rule.type)
+    except ValueTypeError:
+        value = meaning = None  # A number with more digits than we read.
+    return replace(rule, value=value, meaning=meaning)
 
 
 @dataclass(frozen=True, slots=True)

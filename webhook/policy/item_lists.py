@@ -89,14 +89,7 @@ class ItemList:
 
     def add(self, editor: Editor, content: Mapping[str, Any]) -> Path:
         """Append an item. *content* is as policies write it. Returns where it stands."""
-        current = lookup(self._document, self._path)
-        node = self._encoded(content)
-        if isinstance(current, list):
-            path: Path = (*self._path, len(current))
-            editor.write(path, node)
-            return path
-        editor.write(self._path, [node])
-        return (*self._path, 0)
+        return _append(editor, self._path, self._encoded(content))
 
     def fill(self, editor: Editor, item: Item, attribute: str, value: Any) -> Iterator[Path]:
         """Write *attribute* of *item* wherever it is absent."""
@@ -225,13 +218,7 @@ class Volumes(ItemList):
         node = self._encoded(content)
         # A volume has one source, and one without a detail is its empty object.
         node.setdefault(self.field.home.volume, {})
-        current = lookup(self._document, self._path)
-        index = len(current) if isinstance(current, list) else 0
-        if index:
-            editor.write((*self._path, index), node)
-        else:
-            editor.write(self._path, [node])
-        return (*self._path, index)
+        return _append(editor, self._path, node)
 
     def spread(self, editor: Editor, content: Mapping[str, Any]) -> Iterator[Path]:
         mount = self._mount_of(content)
@@ -241,13 +228,7 @@ class Volumes(ItemList):
             mounts = self._mounts(path)
             taken = any(_is_at(m, mount["mountPath"]) for m in mounts)
             if not taken and all(m.key != mount["name"] for m in mounts):
-                current = lookup(self._document, (*path, "volumeMounts"))
-                at = len(current) if isinstance(current, list) else 0
-                if at:
-                    editor.write((*path, "volumeMounts", at), mount)
-                else:
-                    editor.write((*path, "volumeMounts"), [mount])
-                yield (*path, "volumeMounts", at)
+                yield _append(editor, (*path, "volumeMounts"), mount)
 
     def obstacle(self, content: Mapping[str, Any]) -> str:
         """A pod has one volume of a name, of whatever type."""
@@ -287,6 +268,16 @@ class Volumes(ItemList):
             for index, node in enumerate(mounts if isinstance(mounts, list) else ())
             if isinstance(node, dict)
         ]
+
+
+def _append(editor: Editor, path: Path, node: Mapping[str, Any]) -> Path:
+    """Add *node* to the list at *path*, which may not be there. Returns where it stands."""
+    current = lookup(editor.document, path)
+    if not isinstance(current, list):
+        editor.write(path, [node])
+        return (*path, 0)
+    editor.write((*path, len(current)), node)
+    return (*path, len(current) - 1)
 
 
 def _is_at(mount: Item, path: Any) -> bool:

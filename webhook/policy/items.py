@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,11 @@ from webhook.mapping.fields import Field
 from webhook.mapping.homes import NO_HOME
 from webhook.model.decision import NOT_SHOWN, NotApplied, Rule, Source
 from webhook.model.pointer import Path, lookup
-from webhook.model.values import ValueTypeError, as_value, read_value, same_value
+from webhook.model.values import ValueTypeError, read_value, same_value
 from webhook.patch import Editor
 from webhook.policy.agreement import broken_rule, refused_attributes
 from webhook.policy.effective import ItemPlan
-from webhook.policy.enforcement import Derivation, Enforcement
+from webhook.policy.enforcement import ASKING, Derivation, Enforcement, derive
 from webhook.policy.item_lists import (
     Item,
     Spot,
@@ -35,9 +35,6 @@ from webhook.policy.judge import Problem, expected_type, judge, show
 
 EXCLUDED = "policy.gatewright.io/excluded"
 _ANNOTATIONS: Path = ("metadata", "annotations")
-
-# Rules of an item's attributes that ask for something, and not only judge what is there.
-_ASKING = frozenset({Rule.REQUIRED, Rule.CAN_EDIT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +181,17 @@ class ItemizedField:
 
     def _derive(self, item: Item) -> Iterator[ItemChange]:
         for attribute, enforcement in self.plan.derived.items():
-            value = self._derived(item, attribute)
-            if value is None or all(found is not None for _, found in self._spots(item, attribute)):
+            spots = self._list.spots(item, attribute)
+            given = self._derived(item, attribute)
+            if given is None or all(found is not None for _, found in spots):
                 continue
             field = self.plan.field.attributes[attribute]
-            meaning = read_value(value, enforcement.type)
-            given = replace(enforcement, value=value, meaning=meaning)
             reason = broken_rule(self.plan.judges.get(attribute, ()), field, given)
-            reason = reason or self._refused(item, {attribute: value}).get(attribute, "")
+            reason = reason or self._refused(item, {attribute: given.value}).get(attribute, "")
             if reason:
                 self._leave_out(item, attribute, enforcement, reason)
             else:
-                yield from self._fill(item, attribute, value, enforcement)
+                yield from self._fill(item, attribute, given.value, enforcement)
 
     def _refused(self, item: Item, wanted: Mapping[str, Any]) -> Mapping[str, str]:
         """Which of the values *wanted* for attributes don't go with what *item* has, and why."""
@@ -203,7 +199,7 @@ class ItemizedField:
             return {}
         given: dict[str, Any] = {}
         for attribute in attributes_of(self.plan.field):
-            for _, value in self._spots(item, attribute):
+            for _, value in self._list.spots(item, attribute):
                 if value is not None:
                     given[attribute] = value
         absent = {name: value for name, value in wanted.items() if name not in given}
@@ -219,11 +215,8 @@ class ItemizedField:
         field = f"{self.plan.field.name}.{attribute}"
         self.not_applied.append(NotApplied(path, field, enforcement.rule, reason, source))
 
-    def _spots(self, item: Item, attribute: str) -> list[Spot]:
-        return self._list.spots(item, attribute)
-
-    def _derived(self, item: Item, attribute: str) -> Any:
-        """What a `defaultFrom` gives for *attribute* of *item*; None without a source."""
+    def _derived(self, item: Item, attribute: str) -> Enforcement | None:
+        """What a `defaultFrom` gives for *attribute* of *item*; None if it gives nothing."""
         enforcement = self.plan.derived.get(attribute)
         if enforcement is None:
             return None
@@ -232,12 +225,10 @@ class ItemizedField:
             if source is None:
                 continue
             try:
-                amount = read_value(source, derivation.type) * derivation.factor
-                value = as_value(amount, enforcement.type, like=source)
-                # A value that could not be read again is none.
-                return None if value is None else value if _reads(value, enforcement) else None
+                given = derive(enforcement, source)
             except ValueTypeError:
                 return None
+            return None if given.value is None else given
         return None
 
     def _fill(
@@ -376,7 +367,8 @@ class ItemizedField:
             if wanted is None and attribute in self.plan.defaults:
                 wanted = self.plan.defaults[attribute].value
             if wanted is None and attribute in self.plan.derived:
-                wanted = self._derived(item, attribute)
+                derived = self._derived(item, attribute)
+                wanted = None if derived is None else derived.value
             for path, value in where.spots(item, attribute):
                 if attribute == self.plan.field.item_key and value is None:
                     continue  # It was told by all the rest.
@@ -391,7 +383,7 @@ class ItemizedField:
         for attribute, rules in self.plan.judges.items():
             field = self.plan.field.attributes[attribute]
             old = () if before is None else self._old_list.spots(before, attribute)
-            held = rules if self._is_main else [r for r in rules if r.rule not in _ASKING]
+            held = rules if self._is_main else [r for r in rules if r.rule not in ASKING]
             report = partial(self._problem, attribute=attribute, key=item.label)
             for spot in self._list.spots(item, attribute):
                 if not any(_is_same(field, past, spot) for past in old):
@@ -423,18 +415,11 @@ class ItemizedField:
     def _standard(self, item: Item, attribute: str) -> Enforcement | None:
         """What canEdit compares an attribute with: the default item's, else that of all items."""
         given = self._given.get(item.key) if item.key is not None else None
-        common = self.plan.defaults.get(attribute)
         field = self.plan.field.attributes[attribute]
         own = None if given is None else content_value(given.value, attribute)
-        source = common.source if common is not None else None
-        if own is None and common is None:
-            own = self._derived(item, attribute)
-            derived = self.plan.derived.get(attribute)
-            source = derived.source if derived is not None else None
-        elif given is not None and own is not None:
-            source = given.source_of(attribute)
-        if own is None or field.type is None or source is None:
-            return common
+        if given is None or own is None or field.type is None:
+            return self.plan.defaults.get(attribute) or self._derived(item, attribute)
+        source = given.source_of(attribute)
         return Enforcement(Rule.DEFAULT, own, read_value(own, field.type), field.type, source)
 
     def _is_less_bad(
@@ -490,11 +475,6 @@ class ItemizedField:
         if isinstance(value, Unreadable):
             value = value.raw
         return ItemProblem(path, attribute, key, told, problem, value, field, rule.source)
-
-
-def _reads(value: Any, enforcement: Enforcement) -> bool:
-    read_value(value, enforcement.type)
-    return True
 
 
 def _is_same(field: Field, before: Spot, now: Spot) -> bool:
