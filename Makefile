@@ -5,7 +5,7 @@
 #   make serve       the gate on the examples, until Ctrl-C
 #   make playground  a real local API server with the gate in front, until Ctrl-C
 #   make format      format the code and mend what ruff can
-#   make bench       how long a review takes
+#   make bench       how long a review takes, and what large clusters cost
 #   make clean       remove .venv and what tools left
 
 SHELL := /bin/sh
@@ -13,6 +13,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Without its caches Python compiles every library and test anew in each process: twice the time.
+unexport PYTHONDONTWRITEBYTECODE
 # The newest Python that is there and new enough.
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -64,6 +66,7 @@ test: check
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.mutate
 	$(BIN)/python -m benchmarks.cluster_store
+	$(BIN)/python -m benchmarks.gpu_round
 
 format: $(STAMP)
 	$(BIN)/ruff format .
@@ -79,3 +82,4 @@ constraints: $(STAMP)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 
 import pytest
@@ -13,6 +14,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what is answered now into the golden cases; review the diff",
     )
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector need not go through it again and again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

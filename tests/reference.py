@@ -26,7 +26,7 @@ from webhook.catalog import (
 )
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.values import FieldType
-from webhook.policy.conditions import NEEDED, VARIABLE_SECTIONS
+from webhook.policy.native.conditions import NEEDED, VARIABLE_SECTIONS
 
 DIRECTORY = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -494,6 +494,12 @@ def item_rules() -> Iterator[str]:
         "Attributes are ruled by their type, where the page of the workload type lists rules. What"
         " is *needed* in an item is judged on every native workload, without any policy, and a"
         " policy can't give items that lack it."
+    )
+    yield ""
+    yield (
+        "Two items of `storage`, be they of two kinds of it, can't be mounted at one path. In a"
+        " workload that is a violation `schema`; policies that give two such items are refused."
+        " `/data/` is the path `/data`."
     )
 
 

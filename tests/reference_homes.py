@@ -15,7 +15,7 @@ from webhook.catalog import builtin_documents, native_rows
 from webhook.mapping.compiled import CompiledMapping
 from webhook.mapping.homes import Home
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
-from webhook.policy.native_fields import ROLES, NativeFields
+from webhook.policy.native.native_fields import ROLES, NativeFields
 
 # The groups that nearly every kind with a pod template has, and what stands in front of a path.
 POD_GROUPS = {"nativePod": "pod", "nativeContainer": "container"}
@@ -67,7 +67,17 @@ role. Default and imposed volumes are mounted in every container.
 not written: it is what the annotations say. A pod with a share has no `nvidia.com/gpu`: a default of
 `gpuDevicesRequest` is then not written there, or, above 1, as `gpu-fraction-num-devices`; its rules judge one device.
 A default share is left out where a container asks for whole GPUs. Where the main container isn't the first one,
-`gpu-fraction-container-name` names it.
+`gpu-fraction-container-name` names it. In an InferenceService and an LLMInferenceService they are `annotations` of the
+component or workload, in a DynamoGraphDeployment v1alpha1 `extraPodMetadata.annotations` of the service. The pods of
+workers have the same ones.
+
+**Kinds without a pod template.** What such a kind has of a pod or a container stands among fields of its own, and that
+is where a field is found: the GPUs of a TrainJob in `trainer.resourcesPerNode`, the user of a NIM service in `userID`, the
+memory of a SparkApplication as the JVM writes it (`2g` is 2Gi). An image that is written in parts is judged and written as
+one: `image` of a NIM service is `repository:tag`, and a default without tag or digest is refused. What a kind says
+for all its pods gets the default; what single steps, components or templates say beside it is held to the same rules. Of the
+fields that the last table calls *only judged* a default is written nowhere: the GPUs of a virtual machine are devices,
+which are counted.
 
 **Items.** Variables, volumes and tolerations go by the keys of the native types: the name of a variable or volume; a
 toleration has none, and counts as the one of a policy if it is the same. Kinds of others have no `exclude: true`: to
@@ -146,7 +156,16 @@ def _kind_row(kind: GroupVersionKind, mapping: CompiledMapping, pods: frozenset[
         shown = f"all but {_listed(pods - own)}"
     else:
         shown = _listed(own) or "none"
+    judged = {name for name in own if _is_judged(tree, name)}
+    if judged:
+        shown += f"; only judged: {_listed(judged)}"
     return f"| `{kind}` | {', '.join(roles)} | {shown} | {_listed(names - pods)} |"
+
+
+def _is_judged(tree: NativeFields, name: str) -> bool:
+    """Whether the field *name* is only judged, wherever the kind of *tree* has it."""
+    paths = [name, *[f"{role}.{name}" for role in ROLES]]
+    return all(home.field.home.judged for path in paths for home in tree.homes(path))
 
 
 def tree_names(tree: NativeFields) -> list[str]:

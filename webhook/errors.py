@@ -18,11 +18,13 @@ The tree of errors.
     │   ├── ConflictError  it exists already, was changed meanwhile, or can't be written (HTTP 409)
     │   └── RefusedError   the API server does not take a document as it is (HTTP 400)
     ├── KubeError          the API server refused a call, or did not answer
+    ├── PrometheusError    Prometheus can't be asked, or its answer is of no use
     └── SettingsError      a flag, variable or settings file is wrong
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 
@@ -65,7 +67,15 @@ class MissingReferenceError(SpecError):
 
 
 class FieldConflictError(SpecError):
-    """A document claims what another one holds: a field, or a kind."""
+    """
+    A document claims what another one holds: a field, or a kind.
+
+    *cost* says what that costs as long as it stays so; it is the end of *problem*.
+    """
+
+    def __init__(self, path: str, problem: str, *, cost: str = "") -> None:
+        super().__init__(path, problem + cost)
+        self.cost = cost
 
 
 class QuantityError(WebhookError):
@@ -120,6 +130,47 @@ class KubeError(WebhookError):
         self.reason = reason
         self.message = message
         self.details = details or {}
+        self.retry_after_s = retry_after_s
+
+
+class PrometheusFault(StrEnum):
+    """What can be wrong with a query to Prometheus; the words fit a condition's `reason`."""
+
+    BAD_URL = "BadURL"
+    NO_TOKEN = "NoToken"  # noqa: S105  A word, no token.
+    UNREACHABLE = "Unreachable"
+    TIMEOUT = "Timeout"
+    REDIRECTED = "Redirected"
+    REFUSED = "Refused"  # HTTP 4xx
+    FAILED = "Failed"  # HTTP 5xx, or an error in an answer
+    TOO_LARGE = "TooLarge"
+    PARTIAL = "Partial"
+    BAD_ANSWER = "BadAnswer"
+
+
+class PrometheusError(WebhookError):
+    """
+    Prometheus can't be asked, or what it answered is no vector, or not all of it.
+
+    *status* is that of HTTP, 0 where no answer came or it came with 200. *temporary* says that
+    the same query may be answered soon; *retry_after_s* is how long the server asked to be left
+    alone, None if it did not.
+    """
+
+    def __init__(
+        self,
+        fault: PrometheusFault,
+        message: str,
+        *,
+        status: int = 0,
+        temporary: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(f"{fault}: {message}")
+        self.fault = fault
+        self.message = message
+        self.status = status
+        self.temporary = temporary
         self.retry_after_s = retry_after_s
 
 

@@ -22,7 +22,8 @@ class Editor:
     Edits one object.
 
     *operations* is the patch so far. A missing parent is added once, with all that later goes
-    into it: its operation holds the very object that later writes fill.
+    into it: its operation holds the very object that later writes fill. A value that is written
+    twice is one operation.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -30,6 +31,8 @@ class Editor:
         self.operations: list[Operation] = []
         # Objects that an operation above already carries; writes inside need no own operation.
         self._added: dict[int, Any] = {}
+        # Operations that put a value, by their path, as long as it leads there.
+        self._puts: dict[str, Operation] = {}
 
     def write(self, path: Path, value: Any, *, below: tuple[int, Any] | None = None) -> None:
         """
@@ -59,6 +62,8 @@ class Editor:
         for token in path[:-1]:
             node = _child(node, token)
         del node[path[-1]]
+        # What stood behind it in a list has moved.
+        self._puts.clear()
         if id(node) not in self._added:
             self.operations.append({"op": "remove", "path": to_pointer(path)})
 
@@ -85,8 +90,14 @@ class Editor:
         else:
             node[token] = value
         if id(node) not in self._added:
-            operation = "replace" if exists else "add"
-            self.operations.append({"op": operation, "path": to_pointer(path), "value": value})
+            pointer = to_pointer(path)
+            if exists and pointer in self._puts:
+                # Once is enough: nobody sees what stood there in between.
+                self._puts[pointer]["value"] = value
+            else:
+                operation = "replace" if exists else "add"
+                self._puts[pointer] = {"op": operation, "path": pointer, "value": value}
+                self.operations.append(self._puts[pointer])
         self._note_added(value)
 
     def _note_added(self, value: Any) -> None:

@@ -1,11 +1,11 @@
-"""Settings of `serve`, and the only place that reads the environment."""
+"""Settings of `serve` and `reconcile`, and the only place that reads the environment."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +52,7 @@ class ServeSettings:
     department_label: str
     refuse_early: bool
     trusted_controllers: tuple[str, ...]
+    own_namespace: str
     log_level: str
     max_body_bytes: int
     jq_deadline_seconds: float
@@ -75,7 +76,24 @@ class ServeSettings:
             department_label=self.department_label,
             refuse_early=self.refuse_early,
             trusted_controllers=self.trusted_controllers,
+            own_namespace=self.own_namespace,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileSettings:
+    """Everything that `gatewright reconcile` can be told. Names follow the flags."""
+
+    kubernetes: bool
+    kubeconfig: Path | None
+    namespace: str
+    # Empty: that of the GlobalConfiguration.
+    prometheus_url: str
+    prometheus_token_file: Path | None
+    prometheus_ca: Path | None
+    device_label: str
+    ops_listen: Address
+    log_level: str
 
 
 # Readers take a flag's text, a variable's text or a value of the file, and raise ValueError
@@ -290,6 +308,14 @@ OPTIONS = (
         "users whose objects are not judged again where their owner was; * is a wildcard",
         ",".join(_ENGINE.trusted_controllers),
     ),
+    Option(
+        "ownNamespace",
+        "--own-namespace",
+        _text,
+        "NAME",
+        "namespace of this server, where it answers probes of itself",
+        _ENGINE.own_namespace,
+    ),
     Option("logLevel", "--log-level", _one_of(*LEVELS), "LEVEL", ", ".join(LEVELS), "info"),
     Option(
         "maxBodyBytes",
@@ -335,14 +361,78 @@ OPTIONS = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Give *parser* a flag for every setting, with its default and its variable."""
+_BY_FLAG = {option.flag: option for option in OPTIONS}
+
+RECONCILE_OPTIONS = (
+    Option(
+        "kubernetes",
+        "--kubernetes",
+        _flag,
+        "BOOL",
+        "keep the GPUs of a cluster's workloads as its policies want; there is nothing else to do",
+        "true",
+    ),
+    _BY_FLAG["--kubeconfig"],
+    Option(
+        "reconcile.namespace",
+        "--namespace",
+        _text,
+        "NAME",
+        "namespace of the server: for the Lease by which one of several leads, and for probes",
+        "gatewright",
+    ),
+    Option(
+        "prometheus.url",
+        "--prometheus-url",
+        _text,
+        "URL",
+        "the Prometheus to ask (default: that of the GlobalConfiguration)",
+    ),
+    Option(
+        "prometheus.tokenFile",
+        "--prometheus-token-file",
+        _path,
+        "FILE",
+        "a bearer token for it, sent to that URL and to no other",
+    ),
+    Option(
+        "prometheus.ca",
+        "--prometheus-ca",
+        _path,
+        "FILE",
+        "authorities that its certificate may come from, in place of the system's",
+    ),
+    Option(
+        "prometheus.deviceLabel",
+        "--device-label",
+        _text,
+        "LABEL",
+        "label of a series that names its GPU",
+        "gpu_uuid",
+    ),
+    Option(
+        "reconcile.opsListen",
+        "--ops-listen",
+        _address,
+        "HOST:PORT",
+        "where to answer /healthz, /readyz and /metrics (HTTP)",
+        "127.0.0.1:8081",
+    ),
+    _BY_FLAG["--log-level"],
+)
+
+# One file may hold the settings of both commands.
+_KEYS = frozenset([option.key for option in (*OPTIONS, *RECONCILE_OPTIONS)])
+
+
+def add_options(parser: argparse.ArgumentParser, options: Sequence[Option] = OPTIONS) -> None:
+    """Give *parser* a flag for each of *options*, with its default and its variable."""
     parser.add_argument(
         "--config",
         metavar="FILE",
         help=f"settings as YAML, under the names in parentheses (variable {ENV_PREFIX}CONFIG)",
     )
-    for option in OPTIONS:
+    for option in options:
         default = f"; default {option.default}" if option.default else ""
         text = f"{option.help} ({option.key}, {option.variable}{default})"
         many: dict[str, Any] = {"action": "append"} if option.read is _texts else {}
@@ -368,21 +458,7 @@ def load_settings(
         SettingsError: a value or key is wrong, or the file is not readable.
     """
     environment = os.environ if environment is None else environment
-    config = flags.get("config") or environment.get(f"{ENV_PREFIX}CONFIG")
-    in_file = _read_file(Path(config).expanduser()) if config else {}
-
-    values: dict[str, Any] = {}
-    for option in OPTIONS:
-        sources = (
-            (flags.get(option.attribute), option.flag),
-            # An empty variable is what a template without a value leaves behind.
-            (environment.get(option.variable) or None, option.variable),
-            (in_file.get(option.key), f"{config}: {option.key}"),
-            (option.default, option.flag),
-        )
-        given, origin = next(filter(lambda source: source[0] is not None, sources), (None, ""))
-        values[option.attribute] = None if given is None else _read(option, given, origin)
-
+    values = _gather(OPTIONS, flags, environment)
     if values["policies"] is None and not values["kubernetes"]:
         raise SettingsError("where the policies are must be given: --policies DIR, or --kubernetes")
     if values["policies"] is not None and values["kubernetes"]:
@@ -396,6 +472,49 @@ def load_settings(
     if values["cert_dir"] is None and values["tls_cert"] is None:
         values["cert_dir"] = _state_directory(environment) / "gatewright" / "certs"
     return ServeSettings(**values)
+
+
+def load_reconcile_settings(
+    flags: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> ReconcileSettings:
+    """
+    Settings of `reconcile`, from the same places as those of `serve`.
+
+    Raises:
+        SettingsError: a value or key is wrong, or the file is not readable.
+    """
+    environment = os.environ if environment is None else environment
+    values = _gather(RECONCILE_OPTIONS, flags, environment)
+    if not values["kubernetes"]:
+        raise SettingsError("there is nothing to reconcile without a cluster: --kubernetes")
+    if not values["namespace"]:
+        raise SettingsError("--namespace must not be empty")
+    values["prometheus_url"] = values["prometheus_url"] or ""
+    if values["prometheus_token_file"] is not None and not values["prometheus_url"]:
+        raise SettingsError(
+            "--prometheus-token-file goes with --prometheus-url: a token is for nobody else"
+        )
+    return ReconcileSettings(**values)
+
+
+def _gather(
+    options: Sequence[Option], flags: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """The value of each of *options* by its attribute; None where none is given."""
+    config = flags.get("config") or environment.get(f"{ENV_PREFIX}CONFIG")
+    in_file = _read_file(Path(config).expanduser()) if config else {}
+    values: dict[str, Any] = {}
+    for option in options:
+        sources = (
+            (flags.get(option.attribute), option.flag),
+            # An empty variable is what a template without a value leaves behind.
+            (environment.get(option.variable) or None, option.variable),
+            (in_file.get(option.key), f"{config}: {option.key}"),
+            (option.default, option.flag),
+        )
+        given, origin = next(filter(lambda source: source[0] is not None, sources), (None, ""))
+        values[option.attribute] = None if given is None else _read(option, given, origin)
+    return values
 
 
 def _read(option: Option, given: Any, origin: str) -> Any:
@@ -416,11 +535,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     if len(documents) > 1 or not isinstance(documents[0].value, dict):
         raise SettingsError(f"{path}: must be one mapping of settings")
 
-    known = {option.key for option in OPTIONS}
     found: dict[str, Any] = {}
-    for key, value in _flatten(documents[0].value, known):
-        if key not in known:
-            raise SettingsError(f'{path}: unknown setting "{key}"{did_you_mean(key, known)}')
+    for key, value in _flatten(documents[0].value, _KEYS):
+        if key not in _KEYS:
+            raise SettingsError(f'{path}: unknown setting "{key}"{did_you_mean(key, _KEYS)}')
         if key in found:
             raise SettingsError(f'{path}: "{key}" is set twice')
         found[key] = value
@@ -428,7 +546,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _flatten(
-    node: Mapping[str, Any], known: set[str], prefix: str = ""
+    node: Mapping[str, Any], known: Set[str], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
     for key, value in node.items():
         dotted = f"{prefix}{key}"

@@ -17,6 +17,7 @@ from tests.builders import (
     make_snapshot,
     make_workload_policy,
 )
+from tests.gpu_documents import make_policy as make_gpu_policy
 from tests.unit.admission.builders import make_review
 from tests.unit.store.test_changes import (
     files_of,
@@ -26,6 +27,7 @@ from tests.unit.store.test_changes import (
 )
 from webhook.api.services import OwnDocuments
 from webhook.errors import EvaluationError
+from webhook.store.build import SourceFile, Surroundings
 
 DOCUMENTS = (make_group(), make_mapping(), make_policy())
 BAD = make_gvk_policy(
@@ -88,7 +90,33 @@ async def test_a_missing_reference_is_a_warning() -> None:
     assert got["allowed"]
     (warning,) = got["warnings"]
     assert warning.startswith("spec.workloadType: no mapping for acme.io/v1/AcmeJob")
-    assert warning.endswith("; it waits for that")
+    assert warning.endswith("; until it is there, nothing of this document is enforced")
+
+
+async def test_a_kind_that_is_not_served_is_a_warning_by_what_is_known_then() -> None:
+    """What is served is asked before the document is judged: its CRD may have come just now."""
+    served: list[Surroundings] = []
+
+    async def look_around(manifest: JsonObject) -> None:
+        kind = manifest["spec"]["workloadType"]
+        served.append(Surroundings({}, {}, {kind["group"]: {kind["kind"]: ["v9"]}}))
+
+    own = OwnDocuments(
+        lambda: [
+            *[SourceFile("cluster", surroundings=around) for around in served],
+            *files_of(make_group()),
+        ],
+        lambda _query, _path: None,
+        look_around,
+    )
+    async with Gate(make_group(), own_documents=own) as gate:
+        got = await create(gate, make_mapping())
+
+    assert got["allowed"]
+    assert got["warnings"] == [
+        "spec.workloadType: acme.io/v1 AcmeJob is not served here (served: v9);"
+        " nothing is judged by this mapping until it is"
+    ]
 
 
 async def test_a_conflict_says_who_holds_the_field() -> None:
@@ -216,3 +244,29 @@ async def test_each_review_is_recorded(log: io.StringIO) -> None:
     assert denied["reason"].startswith("spec.rules[0].field: no field 'imag'")
     assert denied["reason"].endswith("(and 1 more)")
     assert allowed["outcome"] == "allowed"
+
+
+@pytest.mark.parametrize("own_documents", [True, False], ids=["cluster", "directory"])
+async def test_documents_for_gpus_are_judged_wherever_policies_are_kept(
+    own_documents: bool,
+) -> None:
+    bad = make_gpu_policy(weight=-1)
+    async with open_gate() if own_documents else Gate(*DOCUMENTS) as gate:
+        got = await create(gate, bad, namespace="default")
+        mutated = await gate.ask("/mutate", **of_kind(bad, namespace="default"))
+
+    assert got["status"]["message"] == "spec.weight: must be at least 0, not -1"
+    assert mutated == {"uid": mutated["uid"], "allowed": True}
+
+
+async def test_what_the_reconciler_keeps_is_not_judged() -> None:
+    kept = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "GpuRecommendation",
+        "metadata": {"name": "deployment.llm", "namespace": "default"},
+        "spec": {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llm"}},
+    }
+    async with open_gate() as gate:
+        got = await create(gate, kept)
+
+    assert got == {"uid": got["uid"], "allowed": True}

@@ -112,6 +112,23 @@ CYCLE = mapping(
             MAPPINGS, {"workloadType": {"kind": "A"}}, "workloadType", "version", id="no-version"
         ),
         pytest.param(
+            MAPPINGS,
+            mapping(a={"query": ".spec", "fieldGroups": []}),
+            "specSelectors.a.fieldGroups",
+            "must not be empty",
+            id="no-group-in-the-list",
+        ),
+        pytest.param(
+            POLICIES, policy(description=""), "description", "1 to 1023", id="empty-description"
+        ),
+        pytest.param(
+            POLICIES,
+            policy(description="x" * 1024),
+            "description",
+            "1 to 1023 characters, not 1024",
+            id="long-description",
+        ),
+        pytest.param(
             MAPPINGS, {"workloadType": "acme"}, "workloadType", "acme", id="no-native-type"
         ),
         pytest.param(
@@ -275,19 +292,19 @@ async def test_a_change_that_breaks_others_is_refused_naming_them(tmp_path: Path
         ),
         pytest.param(
             {"policy": {"defaults": {"compute": {"gpuDevices": 1}}}},
-            "defaults.compute.gpuDevices",
+            "policy.defaults.compute.gpuDevices",
             "gpuDevicesRequest",
             id="unknown-field",
         ),
         pytest.param(
             {"policy": {"defaults": {"image": "a", "Image": "b"}}},
-            "defaults.Image",
+            "policy.defaults.Image",
             "the same field",
             id="one-field-twice",
         ),
         pytest.param(
             {"policy": {"imposedAssets": ["nothing"]}},
-            "imposedAssets[0]",
+            "policy.imposedAssets[0]",
             "no DataSource",
             id="missing-reference",
         ),
@@ -313,7 +330,7 @@ async def test_a_wrong_native_policy_is_refused_with_what_and_where(
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        pytest.param(b"", "is not JSON", id="nothing"),
+        pytest.param(b"", "is needed", id="nothing"),
         pytest.param(b"{", "is not JSON", id="cut-off"),
         pytest.param(b'{"name": "a",}', "is not JSON", id="comma-too-many"),
         pytest.param(b"name: a", "is not JSON", id="yaml"),
@@ -353,6 +370,26 @@ async def test_a_body_beyond_all_bounds_and_one_of_another_type_are_not_read(
     assert (large.status, form.status, packed.status) == (413, 415, 415)
     assert "larger than" in large.details
     assert "application/json" in form.details
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", FORMATTERS),
+        ("PATCH", f"{FORMATTERS}/KeyValue"),
+        ("PATCH", MAPPINGS),
+        ("POST", f"{MAPPINGS}/minimal"),
+        ("PUT", f"{TRAININGS}?scope=tenant"),
+        ("POST", "/api/v1/review"),
+    ],
+)
+async def test_a_body_that_is_not_there_is_asked_for(
+    tmp_path: Path, method: str, path: str
+) -> None:
+    async with Api(tmp_path) as api:
+        answer = await api.call(method, path)
+
+    assert (answer.status, answer.details) == (400, "body: is needed")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def test_a_mapping_is_answered_as_it_was_written(tmp_path: Path) -> None:
         (stored,) = await api.store.list_documents("SpecMapping")
 
     shown = dict(answer.body)
-    del shown["id"], shown["resourceVersion"]
+    del shown["id"], shown["resourceVersion"], shown["updatedAt"]
     assert (answer.status, shown) == (201, {**MAPPING, "scope": "tenant"})
     assert stored.name == "acme.io-v1-acmejob"
 
@@ -63,7 +63,7 @@ async def test_a_patch_merges_selectors_by_name(tmp_path: Path) -> None:
             "workloadType": ACME,
             "specSelectors": {
                 "podSpec": None,
-                "job": {"dependency": {"path": "spec"}},
+                "job": {"dependency": {"path": "spec"}, "podTemplate": False},
                 "metadata": {"query": ".metadata", "fieldGroups": ["metadata"]},
             },
         }
@@ -75,6 +75,7 @@ async def test_a_patch_merges_selectors_by_name(tmp_path: Path) -> None:
     assert selectors["job"] == {
         **MAPPING["specSelectors"]["job"],
         "dependency": {"path": "spec"},
+        "podTemplate": False,
     }
     assert answer.body["workloadType"] == ACME
 
@@ -177,14 +178,17 @@ async def test_field_info_tells_the_variations_of_a_field(tmp_path: Path) -> Non
 
 
 class FakeCluster:
-    """Serves AcmeJob in version v1."""
+    """Serves of acme.io the *kinds*, in version v1."""
 
-    async def versions_of(self, group: str, kind: str) -> list[str]:
-        return ["v1"] if (group, kind) == ("acme.io", "AcmeJob") else []
+    def __init__(self, *kinds: str) -> None:
+        self._kinds = kinds
+
+    async def kinds_of(self, group: str) -> dict[str, list[str]]:
+        return {kind: ["v1"] for kind in self._kinds} if group == "acme.io" else {}
 
 
 async def test_a_version_beside_those_that_are_served_is_refused(tmp_path: Path) -> None:
-    async with Api(tmp_path, served=FakeCluster()) as api:
+    async with Api(tmp_path, served=FakeCluster("AcmeJob")) as api:
         await api.must("POST", FIELD_GROUPS, JOB_GROUP)
         wrong = await api.post(MAPPINGS, {**MAPPING, "workloadType": {**ACME, "version": "v2"}})
         # Whose CRD may be installed later.
@@ -194,3 +198,76 @@ async def test_a_version_beside_those_that_are_served_is_refused(tmp_path: Path)
     assert wrong.status == 400
     assert wrong.details == "workloadType.version: AcmeJob is not served as v2, but as v1"
     assert (later.status, right.status) == (201, 201)
+
+
+IN_LOWER_CASE = {**ACME, "kind": "acmejob"}
+
+
+@pytest.mark.parametrize(
+    ("served", "status", "details"),
+    [
+        pytest.param(
+            FakeCluster("AcmeJob"),
+            400,
+            "workloadType.kind: AcmeJob is served, not acmejob: kinds are told apart by case",
+            id="the-other-is-served",
+        ),
+        pytest.param(
+            FakeCluster(),
+            409,
+            "there is a mapping for acme.io/v1/AcmeJob already; acme.io/v1/acmejob differs from it"
+            " in case only, by which kinds are told apart",
+            id="none-is-served",
+        ),
+        pytest.param(
+            None,
+            409,
+            "there is a mapping for acme.io/v1/AcmeJob already; acme.io/v1/acmejob differs from it"
+            " in case only, by which kinds are told apart",
+            id="nobody-knows",
+        ),
+    ],
+)
+async def test_a_kind_that_differs_in_case_only_is_refused(
+    tmp_path: Path, served: Any, status: int, details: str
+) -> None:
+    async with Api(tmp_path, served=served) as api:
+        await api.must("POST", FIELD_GROUPS, JOB_GROUP)
+        await api.must("POST", MAPPINGS, MAPPING)
+        answer = await api.post(MAPPINGS, {**MAPPING, "workloadType": IN_LOWER_CASE})
+
+    assert (answer.status, answer.details) == (status, details)
+
+
+async def test_a_kind_that_differs_in_case_only_is_taken_where_it_is_served(tmp_path: Path) -> None:
+    async with Api(tmp_path, served=FakeCluster("AcmeJob", "acmejob")) as api:
+        await api.must("POST", FIELD_GROUPS, JOB_GROUP)
+        first = await api.must("POST", MAPPINGS, MAPPING)
+        second = await api.must("POST", MAPPINGS, {**MAPPING, "workloadType": IN_LOWER_CASE})
+        deleted = await api.delete(MAPPINGS, {"workloadType": IN_LOWER_CASE})
+        left = await api.must("GET", f"{MAPPINGS}?filterBy=group==acme.io")
+
+    assert second["id"] != first["id"]
+    assert deleted.status == 204
+    assert [one["id"] for one in left["mappings"]] == [first["id"]]
+
+
+async def test_a_system_kind_in_another_case_is_refused_too(tmp_path: Path) -> None:
+    kind = {**DEPLOYMENT, "kind": "deployment"}
+    async with Api(tmp_path) as api:
+        await api.must("POST", FIELD_GROUPS, JOB_GROUP)
+        answer = await api.post(MAPPINGS, {**MAPPING, "workloadType": kind})
+
+    assert answer.status == 409
+    assert answer.details.startswith("there is a system mapping for apps/v1/Deployment already; ")
+
+
+@pytest.mark.parametrize("body", [None, {}], ids=["no-body", "empty-object"])
+async def test_what_is_to_be_deleted_has_to_be_named(tmp_path: Path, body: Any) -> None:
+    async with Api(tmp_path) as api:
+        answer = await api.delete(MAPPINGS, body)
+
+    assert (answer.status, answer.details) == (
+        400,
+        "workloadType: is needed: {group, version, kind}",
+    )

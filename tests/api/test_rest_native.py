@@ -307,3 +307,60 @@ async def test_what_was_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> 
     assert sent_back.status == 200
     assert [answer.status for answer in late] == [409, 409, 409]
     assert gone.status == 409
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("", {"tenant", "cluster", "west", "vision", "a", "b"}, id="all"),
+        pytest.param("?scope=project", {"a", "b"}, id="of-a-scope"),
+        pytest.param("?scope=Department", {"vision"}, id="in-another-case"),
+        pytest.param("?scope=project&projectId=a", {"a"}, id="of-a-unit"),
+        # An id says its scope.
+        pytest.param("?projectId=b", {"b"}, id="id-alone"),
+        pytest.param("?departmentId=vision&projectId=a", {"a"}, id="wider-id-says-where"),
+        # This cluster, whose name is left out, is one that can be named.
+        pytest.param("?scope=cluster", {"cluster", "west"}, id="clusters"),
+        pytest.param("?scope=cluster&clusterId=west", {"west"}, id="a-cluster"),
+        pytest.param("?scope=project&projectId=none", set(), id="nothing"),
+    ],
+)
+async def test_the_list_is_filtered_by_scope_with_or_without_a_unit(
+    tmp_path: Path, query: str, found: set[str]
+) -> None:
+    places = (
+        {"scope": "tenant"},
+        {"scope": "cluster"},
+        {"scope": "cluster", "clusterId": "west"},
+        {"scope": "department", "departmentId": "vision"},
+        {"scope": "project", "projectId": "a"},
+        {"scope": "project", "projectId": "b"},
+    )
+    async with Api(tmp_path) as api:
+        for place in places:
+            await api.must("PUT", TRAININGS, {"meta": place, "policy": {}})
+        listed = await api.must("GET", f"/api/v2/policy{query}")
+
+    metas = [one["meta"] for one in listed["policies"] if one["meta"]["scope"] != "system"]
+    ids = ("projectId", "departmentId", "clusterId")
+    assert {next((meta[key] for key in ids if key in meta), meta["scope"]) for meta in metas} == (
+        found
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "details"),
+    [
+        ("scope=team", "scope: must be one of system, tenant, cluster, department, project"),
+        (
+            "scope=&clusterId=a",
+            "scope: must be one of system, tenant, cluster, department, project",
+        ),
+        ("scope=department&projectId=a", "projectId: does not go with scope department"),
+    ],
+)
+async def test_a_list_of_no_scope_is_refused(tmp_path: Path, query: str, details: str) -> None:
+    async with Api(tmp_path) as api:
+        answer = await api.get(f"/api/v2/policy?{query}")
+
+    assert (answer.status, answer.details) == (400, details)

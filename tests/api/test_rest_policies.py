@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.api.rest import ACME, FIELD_GROUPS, MAPPINGS, POLICIES, Api
 from tests.builders import DEPLOYMENT, JOB, make_gvk_policy, make_rule, make_workload_policy
+from webhook.model.manifests import dump_yaml
 
 CPU = {"max": {"key": "cpu", "value": "8"}}
 LIMITS = make_rule("resourceLimits", "allContainers", CPU, allowOverride=True)
@@ -94,6 +96,42 @@ async def test_an_answer_can_be_sent_back(tmp_path: Path) -> None:
         late = await api.put(path, {**created, "resourceVersion": "other"})
 
     assert (same.status, late.status) == (200, 409)
+
+
+@pytest.mark.parametrize("length", [1, 1023])
+async def test_a_description_has_1_to_1023_characters(tmp_path: Path, length: int) -> None:
+    text = "ä" * length
+    async with Api(tmp_path) as api:
+        created = await api.must("POST", POLICIES, {**BODY, "description": text})
+        path = f"{POLICIES}/{created['id']}"
+        refused = [
+            await api.put(path, {"description": ""}),
+            await api.patch(path, {"description": "ä" * 1024}),
+        ]
+        got = await api.must("GET", path)
+
+    assert created["description"] == got["description"] == text
+    assert [(answer.status, answer.details) for answer in refused] == [
+        (
+            400,
+            f"description: must have 1 to 1023 characters, not {n}; a policy without one leaves it out",
+        )
+        for n in (0, 1024)
+    ]
+
+
+async def test_a_description_that_was_there_can_be_sent_back(tmp_path: Path) -> None:
+    """kubectl and files know no such bound."""
+    policy = make_gvk_policy(*BODY["rules"], kind=DEPLOYMENT)
+    policy["spec"]["description"] = "x" * 2000
+    async with Api(tmp_path) as api:
+        policy["metadata"]["name"] = "long"
+        (api.policies / "api-gvkpolicy-long.yaml").write_text(dump_yaml([policy]))
+        api.store.load()
+        (shown,) = (await api.must("GET", POLICIES))["policies"]
+        same = await api.put(f"{POLICIES}/{shown['id']}", shown)
+
+    assert (same.status, same.body["description"]) == (200, "x" * 2000)
 
 
 @pytest.mark.parametrize(
@@ -289,3 +327,37 @@ async def test_a_project_in_several_departments_needs_the_department(tmp_path: P
 
     assert (open_.status, named.status) == (400, 200)
     assert open_.details == "departmentId: is needed, one of: speech, vision"
+
+
+async def test_without_a_cluster_answers_say_when_a_file_was_written(tmp_path: Path) -> None:
+    async with Api(tmp_path) as api:
+        first = await api.must("POST", POLICIES, BODY)
+        second = await api.must("POST", POLICIES, {"workloadType": JOB, "scope": "tenant"})
+        (file,) = api.policies.glob("api-gvkpolicy-apps-*.yaml")
+        os.utime(file, (0, 1_700_000_000))
+        api.store.load()
+        got = await api.must("GET", f"{POLICIES}/{first['id']}")
+        lists = [
+            await api.must("GET", f"{POLICIES}?filterBy=updatedAt{condition}")
+            for condition in ("<=2023-11-15", ">=2023-11-15")
+        ]
+        in_order = await api.must("GET", f"{POLICIES}?sortBy=updatedAt&sortOrder=desc")
+
+    assert got["updatedAt"] == "2023-11-14T22:13:20Z"
+    found = [[one["id"] for one in answer["policies"]] for answer in (*lists, in_order)]
+    assert found == [[first["id"]], [second["id"]], [second["id"], first["id"]]]
+
+
+@pytest.mark.parametrize("query", ["filterBy=createdAt>=2020", "sortBy=createdAt"])
+@pytest.mark.parametrize("path", [POLICIES, MAPPINGS, FIELD_GROUPS])
+async def test_without_a_cluster_nothing_is_found_by_when_it_was_made(
+    tmp_path: Path, path: str, query: str
+) -> None:
+    """Rather than an empty list, for which nobody knows the reason."""
+    async with Api(tmp_path) as api:
+        answer = await api.get(f"{path}?{query}")
+
+    assert answer.status == 400
+    assert answer.details == (
+        "createdAt: is not known without a cluster: files have no such time; use updatedAt"
+    )

@@ -26,7 +26,15 @@ async def test_what_ships_is_listed_beside_what_is_registered(tmp_path: Path) ->
         formatters = await api.must("GET", FORMATTERS)
         groups = await api.must("GET", FIELD_GROUPS)
 
-    assert names(formatters, "formatters", "system") == ["KeyValue", "KeyValueMap"]
+    assert names(formatters, "formatters", "system") == [
+        "ChartImage",
+        "KeyValue",
+        "KeyValueMap",
+        "NimImage",
+        "SparkConfGpus",
+        "SparkGpus",
+        "VirtualMachineGpus",
+    ]
     assert names(formatters, "formatters", "tenant") == ["acme-a"]
     shipped = names(groups, "fieldGroups", "system")
     assert {"podSpec", "podSpecContainer", "podSpecAndContainer", "metadata"} <= set(shipped)
@@ -43,7 +51,7 @@ async def test_an_object_is_answered_as_it_was_written(tmp_path: Path) -> None:
     assert created.body == got.body
     assert got.headers["ETag"] == f'"{got.body["resourceVersion"]}"'
     shown = dict(got.body)
-    del shown["resourceVersion"], shown["id"]
+    del shown["resourceVersion"], shown["id"], shown["updatedAt"]
     assert shown == {**JOB, "scope": "tenant"}
 
 

@@ -13,15 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from webhook.catalog.crds import build_crds
 from webhook.model.manifests import dump_yaml, load_file
+from webhook.model.rightsizing import specs
 
 CHART = Path(__file__).parents[2] / "charts" / "gatewright"
 CRDS = build_crds()
 IDS = [crd["metadata"]["name"] for crd in CRDS]
 BY_NAME = dict(zip(IDS, CRDS, strict=True))
 WORKLOAD_CRDS = [name for name in IDS if name.endswith(".workload.gatewright.io")]
+RIGHTSIZING_CRDS = [name for name in IDS if name.endswith(".rightsizing.kubex.ai")]
+RECOMMENDATIONS = "gpurecommendations.policy.gatewright.io"
+# What people write in our own language, and misspell.
+WRITTEN_CRDS = [name for name in IDS if name not in (*RIGHTSIZING_CRDS, RECOMMENDATIONS)]
+# Helm installs what is in `crds`; the others may be there already.
+DIRECTORIES = ("crds", "rightsizing-crds")
 
 TYPES = {"object", "array", "string", "boolean", "integer", "number"}
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -39,18 +47,27 @@ KEYWORDS = {
     "enum",
     "nullable",
     "format",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
     "maxLength",
+    "pattern",
+    "minItems",
     "maxItems",
     "maxProperties",
     PRESERVE,
     INT_OR_STRING,
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-validations",
 }
 
 
 def file_of(crd: dict[str, Any]) -> Path:
-    return CHART / "crds" / f"{crd['metadata']['name']}.yaml"
+    name = crd["metadata"]["name"]
+    return CHART / DIRECTORIES[name in RIGHTSIZING_CRDS] / f"{name}.yaml"
 
 
 def schema_of(crd: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +92,16 @@ def test_the_chart_has_the_crd_as_the_program_prints_it(crd: dict[str, Any]) -> 
 
 
 def test_the_chart_has_no_other_crd() -> None:
-    assert {path.name for path in (CHART / "crds").iterdir()} == {file_of(crd).name for crd in CRDS}
+    found = {path for directory in DIRECTORIES for path in (CHART / directory).iterdir()}
+
+    assert found == {file_of(crd) for crd in CRDS}
+
+
+def test_the_kinds_of_others_can_be_left_out() -> None:
+    left_out = [crd["metadata"]["name"] for crd in build_crds(rightsizing=False)]
+
+    assert left_out == [name for name in IDS if name not in RIGHTSIZING_CRDS]
+    assert len(RIGHTSIZING_CRDS) == 6
 
 
 @pytest.mark.parametrize("crd", CRDS, ids=IDS)
@@ -150,12 +176,12 @@ def test_the_root_of_a_schema_is_an_object_whose_metadata_is_left_to_kubernetes(
     assert schema["properties"]["metadata"] == {"type": "object"}
 
 
-@pytest.mark.parametrize("crd", CRDS, ids=IDS)
-def test_misspelt_fields_reach_us_and_are_not_pruned(crd: dict[str, Any]) -> None:
+@pytest.mark.parametrize("crd", WRITTEN_CRDS, ids=str)
+def test_misspelt_fields_reach_us_and_are_not_pruned(crd: str) -> None:
     envelope = ("apiVersion", "kind", "metadata", "status")
     parts = {
         name: schema
-        for name, schema in schema_of(crd)["properties"].items()
+        for name, schema in schema_of(BY_NAME[crd])["properties"].items()
         if name not in envelope
     }
 
@@ -236,6 +262,89 @@ def test_columns_have_simple_paths(crd: dict[str, Any]) -> None:
     assert {column["type"] for column in columns} <= {"string", "integer", "boolean", "date"}
 
 
+@pytest.mark.parametrize("crd", [*RIGHTSIZING_CRDS, RECOMMENDATIONS], ids=str)
+def test_every_field_of_these_kinds_is_described(crd: str) -> None:
+    """`kubectl explain` is where people look first."""
+    bare = [
+        path
+        for path, node in nodes_of(schema_of(BY_NAME[crd]))
+        if not node.get("description") and path not in ("", ".apiVersion", ".kind", ".metadata")
+    ]
+
+    assert bare == []
+
+
+@pytest.mark.parametrize("crd", [*RIGHTSIZING_CRDS, RECOMMENDATIONS], ids=str)
+def test_columns_of_these_kinds_show_fields_that_they_have(crd: str) -> None:
+    (version,) = BY_NAME[crd]["spec"]["versions"]
+    known = {path for path, _ in nodes_of(schema_of(BY_NAME[crd]))}
+    # A map has any key; conditions are picked by their type.
+    shown = [
+        path.removesuffix(".status")
+        for path in [column["jsonPath"] for column in version["additionalPrinterColumns"]]
+        if not path.startswith((".metadata.", ".status.summary.", ".status.conditions["))
+    ]
+
+    assert [path for path in shown if path not in known] == []
+
+
+def at(crd: str, path: str) -> dict[str, Any]:
+    """The schema of one field of a spec."""
+    node = schema_of(BY_NAME[crd])["properties"]["spec"]
+    for part in filter(None, path.split(".")):
+        node = node["properties"][part]
+    return dict(node)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reader"),
+    [
+        pytest.param("gpureactivepolicies", specs.ReactivePolicySpec, id="policy"),
+        pytest.param("clustergpureactivepolicies", specs.ClusterReactivePolicySpec, id="cluster"),
+        pytest.param("automationstrategies", specs.StrategySpec, id="strategy"),
+        pytest.param("clusterautomationstrategies", specs.StrategySpec, id="cluster-strategy"),
+        pytest.param("globalconfigurations", specs.GlobalConfigurationSpec, id="settings"),
+        pytest.param("policyevaluations", specs.PolicyEvaluationSpec, id="precedence"),
+    ],
+)
+def test_the_program_reads_the_fields_that_the_schema_has(
+    kind: str, reader: type[BaseModel]
+) -> None:
+    """What one knows and the other doesn't would be pruned, or refused in a file."""
+    schema = at(f"{kind}.rightsizing.kubex.ai", "")
+
+    assert unlike(schema, reader) == []
+
+
+# Kept as it is: the program doesn't look into it.
+UNREAD = ("spec.webhookProbe",)
+
+
+def unlike(schema: dict[str, Any], reader: type[BaseModel], path: str = "spec") -> list[str]:
+    """Fields of *path* and below that only one of the two has, or needs."""
+    read = {info.alias or name: info for name, info in reader.model_fields.items()}
+    has = schema.get("properties", {})
+    found = [f"{path}.{name}" for name in set(read) ^ set(has)]
+    needed = {name for name, info in read.items() if info.is_required()}
+    found += [f"{path}.{name} is needed" for name in needed ^ set(schema.get("required", ()))]
+    for name, info in read.items():
+        child = has.get(name, {})
+        child = child.get("items") or child.get("additionalProperties") or child
+        inner = model_in(info.annotation)
+        if inner is not None:
+            found += unlike(child, inner, f"{path}.{name}")
+        elif child.get("properties") and f"{path}.{name}" not in UNREAD:
+            found.append(f"{path}.{name} is an object")
+    return found
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    inner = [model_in(argument) for argument in getattr(annotation, "__args__", ())]
+    return next((model for model in inner if model is not None), None)
+
+
 def test_the_chart_names_this_version() -> None:
     (manifest,) = load_file(CHART / "Chart.yaml")
     pyproject = (CHART.parents[1] / "pyproject.toml").read_text()
@@ -260,7 +369,7 @@ def test_the_readme_lists_every_crd() -> None:
 
 
 if __name__ == "__main__":
-    for old in (CHART / "crds").glob("*.yaml"):
+    for old in [path for name in DIRECTORIES for path in (CHART / name).glob("*.yaml")]:
         old.unlink()
     for each in CRDS:
         file_of(each).write_text(dump_yaml([each]))

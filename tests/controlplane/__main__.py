@@ -1,8 +1,9 @@
 """
 The command line: `python -m tests.controlplane build | playground`.
 
-`build` prints the directory with the binaries and builds them if need be; `playground`
-runs a control plane with Gatewright in front of it until Ctrl-C.
+`build` prints the directories with the binaries, the control plane's and Prometheus', and
+builds them if need be; `playground` runs a control plane with Gatewright in front of it
+until Ctrl-C.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 from tests.controlplane.build import provide_binaries
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.playground import play
+from tests.controlplane.recipes import control_plane_recipe, prometheus_recipe
 
 
 def main() -> int:
@@ -20,13 +22,14 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser(
-        "build", help="print the directory with the binaries; build them if need be"
+        "build", help="print the directories with the binaries; build them if need be"
     )
     commands.add_parser("playground", help="run a control plane with Gatewright until Ctrl-C")
     arguments = parser.parse_args()
     try:
         if arguments.command == "build":
-            print(provide_binaries())
+            for recipe in (control_plane_recipe(), prometheus_recipe()):
+                print(provide_binaries(recipe))
         else:
             play()
     except ControlPlaneError as e:

@@ -1,16 +1,14 @@
 """
-The control plane's binaries: found, or built once from their Go modules.
+The binaries of a recipe: found, or built once from their Go modules.
 
-They are looked for in `KUBEBUILDER_ASSETS` (the ecosystem's convention) if that is set,
-then in the user's cache directory; else they are built into it from `go/go.mod`, which
-names the versions. Building takes minutes, so the terminal is told what happens.
+They are looked for in the directory that an environment variable names
+(`KUBEBUILDER_ASSETS`, `PROMETHEUS_ASSETS`) if it is set, then in the user's cache
+directory; else they are built into it from the recipe's go.mod. Building takes minutes,
+so the terminal is told what happens.
 """
 
 import fcntl
-import hashlib
 import os
-import platform
-import re
 import shutil
 import signal
 import sys
@@ -18,11 +16,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.controlplane.errors import BuildError
 from tests.controlplane.processes import start_process
+from tests.controlplane.recipes import Recipe
 from tests.controlplane.toolchain import (
     Go,
     choose_go,
@@ -32,79 +31,10 @@ from tests.controlplane.toolchain import (
     required_go,
 )
 
-GO_MODULE = Path(__file__).with_name("go")
-BINARIES = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
-
-# `go build` names a binary after the last part of its package, go.etcd.io/etcd/server/v3.
-BUILT_AS = {"etcd": "server"}
-
-# Measured with Go 1.26.8 on two cores; said on the terminal so that nobody takes the
-# silence for a hang.
-USUAL_COST = (
-    "5 to 6 minutes on two idle cores and 4 GB in Go's caches from nothing, "
-    "half a minute when those caches are warm"
-)
 PROGRESS_EVERY_S = 20.0
 GO_STOP_GRACE_S = 10.0
 
 Report = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What the binaries are made of. The same recipe gives the same binaries."""
-
-    go_mod: str
-    platform: str
-
-    @property
-    def kubernetes_version(self) -> str:
-        return read_module_version(self.go_mod, "k8s.io/kubernetes")
-
-    @property
-    def etcd_version(self) -> str:
-        return read_module_version(self.go_mod, "go.etcd.io/etcd/server/v3")
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """
-        The flags of `go build`.
-
-        Without the version the server calls itself v0.0.0 and refuses to start some
-        features, since it compares each feature's first version with its own.
-        """
-        major, minor, _ = self.kubernetes_version.removeprefix("v").split(".", 2)
-        package = "k8s.io/component-base/version"
-        values = {"gitVersion": self.kubernetes_version, "gitMajor": major, "gitMinor": minor}
-        settings = " ".join(f"-X {package}.{name}={value}" for name, value in values.items())
-        return ("-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {settings}")
-
-    @property
-    def key(self) -> str:
-        """The name of this recipe's directory in the cache: readable, and unique."""
-        text = "\0".join((self.go_mod, *self.flags, self.platform))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return f"kubernetes-{self.kubernetes_version}-{self.platform}-{digest}"
-
-
-def load_recipe() -> Recipe:
-    """Read this project's recipe for the machine it runs on."""
-    machine = f"{sys.platform}-{platform.machine().lower()}"
-    return Recipe((GO_MODULE / "go.mod").read_text(), machine)
-
-
-def read_module_version(go_mod: str, module: str) -> str:
-    """
-    Find the version that *go_mod* requires of *module*.
-
-    Raises:
-        BuildError: it does not require that module.
-    """
-    pattern = rf"^[ \t]*(?:require[ \t]+)?{re.escape(module)}[ \t]+(v\S+)"
-    found = re.search(pattern, go_mod, re.MULTILINE)
-    if found is None:
-        raise BuildError(f"go.mod does not require {module}")
-    return found[1]
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
@@ -121,38 +51,45 @@ def report_to_terminal(line: str) -> None:
 
 
 def provide_binaries(
-    environ: Mapping[str, str] = os.environ, report: Report = report_to_terminal
+    recipe: Recipe,
+    environ: Mapping[str, str] = os.environ,
+    report: Report = report_to_terminal,
 ) -> Path:
     """
-    Find the directory that holds the binaries named in `BINARIES`, or build it.
+    Find the directory that holds the binaries of *recipe*, or build it.
 
     Any number of processes may call this at the same time: one builds, the others wait.
 
     Raises:
-        BuildError: `KUBEBUILDER_ASSETS` lacks a binary, there is no Go, or the build failed.
+        BuildError: the directory that the environment names lacks a binary, there is no Go,
+            or the build failed.
     """
-    assets = environ.get("KUBEBUILDER_ASSETS")
+    assets = environ.get(recipe.assets_variable)
     if assets:
-        return _check_assets(Path(assets))
+        return _check_assets(recipe, Path(assets))
 
-    recipe = load_recipe()
     root = cache_directory(environ) / "controlplane"
     entry = root / recipe.key
-    if not missing_binaries(entry):
+    if not missing_binaries(recipe, entry):
         return entry
 
     root.mkdir(parents=True, exist_ok=True)
-    with _locked(root / f"{recipe.key}.lock", report):
+    with _locked(root / f"{recipe.key}.lock", recipe, report):
         # Somebody else may have built it while we waited.
-        if missing_binaries(entry):
-            go = choose_go(find_go(environ), required_go(recipe.go_mod))
+        if missing_binaries(recipe, entry):
+            go = choose_go(
+                find_go(environ),
+                required_go(recipe.go_mod),
+                what=recipe.what,
+                assets_variable=recipe.assets_variable,
+            )
             _build_entry(entry, recipe, go, go_environment(environ), report)
     return entry
 
 
-def missing_binaries(directory: Path) -> list[str]:
-    """Name the binaries that *directory* lacks."""
-    return [name for name in BINARIES if not os.access(directory / name, os.X_OK)]
+def missing_binaries(recipe: Recipe, directory: Path) -> list[str]:
+    """Name the binaries of *recipe* that *directory* lacks."""
+    return [name for name in recipe.binaries if not os.access(directory / name, os.X_OK)]
 
 
 def format_duration(seconds: float) -> str:
@@ -161,18 +98,18 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _check_assets(assets: Path) -> Path:
-    missing = missing_binaries(assets)
+def _check_assets(recipe: Recipe, assets: Path) -> Path:
+    missing = missing_binaries(recipe, assets)
     if missing:
         raise BuildError(
-            f"KUBEBUILDER_ASSETS is {assets}, which lacks (as an executable file): "
+            f"{recipe.assets_variable} is {assets}, which lacks (as an executable file): "
             f"{', '.join(missing)}. Complete it, or unset the variable to have them built"
         )
     return assets.absolute()
 
 
 @contextmanager
-def _locked(path: Path, report: Report) -> Iterator[None]:
+def _locked(path: Path, recipe: Recipe, report: Report) -> Iterator[None]:
     """
     Hold the lock file *path*; wait for it if somebody else does.
 
@@ -182,7 +119,7 @@ def _locked(path: Path, report: Report) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report("another process is building the control plane; waiting for it")
+            report(f"another process is building {recipe.what}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -199,11 +136,10 @@ def _build_entry(
     log = entry.with_name(f"{entry.name}.log")
     log.write_bytes(b"")
     report(
-        f"building Kubernetes {recipe.kubernetes_version} and etcd {recipe.etcd_version} "
-        f"with Go {format_go_version(go.version)} ({go.path}), "
+        f"building {recipe.versions} with Go {format_go_version(go.version)} ({go.path}), "
         f"once for this machine: {entry} is not there yet"
     )
-    report(f"this takes {USUAL_COST}; the output is in {log}")
+    report(f"this takes {recipe.usual_cost}; the output is in {log}")
 
     started = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix=f"{entry.name}.building-", dir=entry.parent))
@@ -213,14 +149,16 @@ def _build_entry(
     try:
         # Lists the packages; its real use is that it fetches the modules, which is the
         # part that fails without a network.
-        _run_go("{done} modules fetched", go, ["list", "-deps", "tool"], env, log, report)
+        run = partial(_run_go, go, env=env, cwd=recipe.module, log=log, report=report)
+        run("{done} modules fetched", ["list", "-deps", *recipe.tags, "tool"])
         listed = [line for line in log.read_text().splitlines() if not line.startswith("go: ")]
-        build = ["build", "-v", "-o", f"{directory}/", *recipe.flags, "tool"]
+        build = ["build", "-v", "-o", f"{directory}/", *recipe.tags, *recipe.flags, "tool"]
         progress = f"{{done}} of at most {len(listed)} packages compiled"
-        _run_go(progress, go, build, env, log, report)
-        for name, built_as in BUILT_AS.items():
-            (directory / built_as).rename(directory / name)
-        missing = missing_binaries(directory)
+        run(progress, build)
+        for name, built_as in recipe.binaries.items():
+            if built_as != name:
+                (directory / built_as).rename(directory / name)
+        missing = missing_binaries(recipe, directory)
         if missing:
             raise BuildError(f"go build ended well but made no {', '.join(missing)}")
         directory.chmod(0o755)  # mkdtemp makes it private
@@ -235,7 +173,14 @@ def _build_entry(
 
 
 def _run_go(
-    progress: str, go: Go, args: list[str], env: Mapping[str, str], log: Path, report: Report
+    go: Go,
+    progress: str,
+    args: list[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    log: Path,
+    report: Report,
 ) -> None:
     """
     Run one `go` command to its end, and report now and then.
@@ -245,7 +190,7 @@ def _run_go(
     begun = time.monotonic()
     reported = begun
     lines_before = _count_lines(log)
-    process = start_process("go", [str(go.path), *args], log=log, env=env, cwd=GO_MODULE)
+    process = start_process("go", [str(go.path), *args], log=log, env=env, cwd=cwd)
     try:
         while process.running:
             time.sleep(0.1)

@@ -28,6 +28,7 @@ from tests.controlplane.cluster import ALICE
 from tests.controlplane.documents import Document, Rule, default_rules
 from tests.controlplane.errors import ControlPlaneError, ProcessError
 from tests.controlplane.processes import Process, start_process
+from tests.controlplane.recipes import control_plane_recipe
 from tests.controlplane.run import ControlPlane, free_port
 from tests.controlplane.wait import wait_until
 
@@ -68,7 +69,7 @@ def play(environ: Mapping[str, str] = os.environ) -> None:
     """
     with _ending_signals():
         try:
-            binaries = provide_binaries(environ)
+            binaries = provide_binaries(control_plane_recipe(), environ)
         except Ended:
             return
         directory = _make_directory(environ)

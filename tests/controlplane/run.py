@@ -43,6 +43,7 @@ from tests.controlplane.flags import (
     etcd_flags,
 )
 from tests.controlplane.processes import Process, start_process
+from tests.controlplane.recipes import control_plane_recipe
 from tests.controlplane.wait import wait_until
 
 CONTROLLER_MANAGER = "system:kube-controller-manager"
@@ -99,7 +100,7 @@ class ControlPlane(Cluster):
         """
         if self._processes:
             raise ControlPlaneError("this control plane was started already")
-        binaries = self._binaries or provide_binaries()
+        binaries = self._binaries or provide_binaries(control_plane_recipe())
         self._kubectl = binaries / "kubectl"
         self.directory = directory.absolute()
         for path in (self.directory, self._layout.logs, self._layout.home):

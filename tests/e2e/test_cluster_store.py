@@ -30,6 +30,7 @@ from tests.controlplane.run import ControlPlane
 from tests.controlplane.wait import wait_until
 from tests.e2e.cluster_gate import ClusterGate
 from tests.e2e.proxy import Proxy
+from tests.e2e.test_rest import ACME_CRD
 from tests.unit.admission.builders import make_review
 from webhook.clients.kube import load_kube_client
 from webhook.errors import ConflictError, NotFoundError, StoreError
@@ -56,6 +57,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             [sys.executable, "-m", "webhook", "crds"], check=True, capture_output=True, text=True
         ).stdout
         cluster.kubectl_checked("apply", "--server-side", "-f", "-", stdin=crds)
+        # Mappings are of kinds that are there.
+        cluster.kubectl_checked("apply", "-f", "-", stdin=dump_yaml([ACME_CRD]))
         cluster.kubectl_checked("wait", "--for=condition=Established", "crd", "--all")
         cluster.kubectl_checked("create", "namespace", NAMESPACE)
         yield cluster
@@ -328,7 +331,9 @@ def test_queues_that_come_later_say_in_which_department_a_project_lies(
                 **make_mapping(),
                 "spec": {
                     "workloadType": {**ACME, "kind": "Other"},
-                    "specSelectors": {"a": {"query": ".spec | nonsense(", "fieldGroups": []}},
+                    "specSelectors": {
+                        "a": {"query": ".spec | nonsense(", "fieldGroups": ["podSpec"]}
+                    },
                 },
             },
             id="jq-that-does-not-compile",

@@ -6,6 +6,7 @@ import json
 import ssl
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ NAMESPACE = "team-a"
 ACCOUNTS = "platform"
 KINDS = "formatters,fieldgroups,specmappings,gvkpolicies,workloadpolicies"
 PATIENCE_S = 30.0
+# Of the only policy there is: whether it is in force.
+READY = 'jsonpath={.items[0].status.conditions[?(@.type=="Ready")].status}'
 
 GROUP = "policy.gatewright.io"
 RULES = (
@@ -431,7 +434,53 @@ def test_ids_are_the_uids_of_the_documents(cluster: ControlPlane, writer: Client
     shown = cluster.kubectl_checked("get", "gvkpolicies", "-o", "jsonpath={.items[*].metadata.uid}")
 
     assert policy["id"] == shown
-    assert writer.must("GET", f"{POLICIES}/{shown}")["createdAt"].endswith("Z")
+
+
+def test_answers_say_when_a_document_was_made_and_last_changed(
+    cluster: ControlPlane, writer: Client
+) -> None:
+    path = f"{POLICIES}/{register_by_rest(writer)['id']}"
+    wait_until(
+        lambda: cluster.kubectl_checked("get", "gvkpolicies", "-o", READY), 30.0, "its status"
+    )
+    made = writer.must("GET", path)
+    # Times are whole seconds.
+    time.sleep(1.1)
+    status = json.dumps({"status": {"observedGeneration": 77}})
+    name = made["name"]
+    cluster.kubectl_checked(
+        *("patch", "gvkpolicy", name, "--subresource=status", "--type=merge", "-p", status)
+    )
+    same = writer.must("GET", path)
+    changed = writer.must("PATCH", path, {"description": "new"})
+    filters = [
+        f"createdAt<={made['createdAt']}",
+        f"createdAt>={made['createdAt']}",
+        "createdAt<=2020",
+    ]
+    found = [
+        [one["id"] for one in writer.must("GET", f"{POLICIES}?filterBy={condition}")["policies"]]
+        for condition in filters
+    ]
+
+    assert made["createdAt"].endswith("Z")
+    assert made["createdAt"] <= made["updatedAt"] == same["updatedAt"] < changed["updatedAt"]
+    assert changed["createdAt"] == made["createdAt"]
+    assert found == [[made["id"]], [made["id"]], []]
+
+
+def test_a_kind_in_another_case_is_refused_naming_the_one_that_is_served(writer: Client) -> None:
+    writer.must("POST", FIELD_GROUPS, JOB_GROUP)
+    mapping = {
+        "workloadType": {**ACME, "kind": "acmejob"},
+        "specSelectors": {"job": {"query": ".spec", "fieldGroups": ["acmeJobSpec"]}},
+    }
+    answer = writer.call("POST", MAPPINGS, mapping)
+
+    assert answer.status == 400
+    assert answer.body["details"] == (
+        "workloadType.kind: AcmeJob is served, not acmejob: kinds are told apart by case"
+    )
 
 
 def test_a_mapping_for_a_version_that_is_not_served_is_refused(writer: Client) -> None:
@@ -470,3 +519,70 @@ def test_what_kubectl_admits_with_a_warning_rest_refuses(
     assert "no field group 'nothing'" in by_rest.body["details"]
     assert by_kubectl.returncode == 0, by_kubectl.stderr
     assert "no field group 'nothing'" in by_kubectl.stderr
+
+
+def test_a_mapping_of_a_kind_that_is_not_served_waits_for_it_and_says_so(
+    cluster: ControlPlane, writer: Client
+) -> None:
+    writer.must("POST", FIELD_GROUPS, JOB_GROUP)
+
+    def make(group: str, version: str) -> dict[str, Any]:
+        kind = {"group": group, "version": version, "kind": "AcmeJob"}
+        selectors = {"job": {"query": ".spec", "fieldGroups": ["acmeJobSpec"]}}
+        return {
+            "apiVersion": f"{GROUP}/v1alpha1",
+            "kind": "SpecMapping",
+            "metadata": {"name": group},
+            "spec": {"workloadType": kind, "specSelectors": selectors},
+        }
+
+    def ready(name: str) -> list[str]:
+        path = '{.status.conditions[?(@.type=="Ready")]}'
+        shown = cluster.kubectl_checked("get", "specmapping", name, "-o", f"jsonpath={path}")
+        condition = json.loads(shown or "{}")
+        return [condition.get("status", ""), condition.get("reason", "")]
+
+    other = cluster.kubectl("apply", "-f", "-", stdin=dump_yaml([make("acme.io", "v2")]))
+    early = cluster.kubectl("apply", "-f", "-", stdin=dump_yaml([make("late.io", "v1")]))
+
+    assert (other.returncode, early.returncode) == (0, 0)
+    later = "; nothing is judged by this mapping until it is"
+    assert f"acme.io/v2 AcmeJob is not served here (served: v1){later}" in other.stderr
+    assert f"late.io/v1 AcmeJob is not served here (nothing of late.io is){later}" in early.stderr
+    for name in ("acme.io", "late.io"):
+        wait_until(
+            lambda name=name: ready(name) == ["False", "KindNotServed"],  # type: ignore[misc]  # mypy#15459
+            PATIENCE_S,
+            "the status to say so",
+        )
+
+    crd = json.loads(json.dumps(ACME_CRD).replace("acme.io", "late.io"))
+    cluster.kubectl_checked("apply", "-f", "-", stdin=dump_yaml([crd]))
+    wait_until(lambda: ready("late.io") == ["True", "Compiled"], PATIENCE_S, "it to be served")
+    again = cluster.kubectl("apply", "-f", "-", stdin=dump_yaml([make("late.io", "v1")]))
+    cluster.kubectl_checked("delete", "crd", crd["metadata"]["name"])
+    wait_until(lambda: ready("late.io") == ["False", "KindNotServed"], PATIENCE_S, "it to be gone")
+
+    assert again.stderr == ""
+    assert ready("acme.io") == ["False", "KindNotServed"]
+
+
+def test_a_trial_answers_as_the_write_would_and_writes_nothing(
+    cluster: ControlPlane, writer: Client
+) -> None:
+    trial = f"{TRAININGS}?validateOnly=true"
+    body: dict[str, Any] = {"meta": {"scope": "tenant"}, "policy": {"defaults": {"image": "a"}}}
+    absent = writer.call("PUT", trial, body)
+    asks_for_one = writer.call("PUT", trial, body, If_Match="*")
+    before = cluster.kubectl_checked("get", "workloadpolicies", "-o", "name")
+    made = writer.must("PUT", TRAININGS, body)
+    changed = {**body, "policy": {"defaults": {"image": "b"}}}
+    stale = [writer.call("PUT", path, changed, If_Match='"1"') for path in (trial, TRAININGS)]
+    there = writer.call("PUT", trial, changed, If_Match=f'"{made["meta"]["resourceVersion"]}"')
+    after = writer.must("GET", f"{TRAININGS}?scope=tenant")
+
+    assert (absent.status, asks_for_one.status, before) == (200, 412, "")
+    assert [answer.status for answer in stale] == [409, 409]
+    assert stale[0].body == stale[1].body
+    assert (there.status, there.body["policy"]) == (200, changed["policy"])
+    assert after["policy"] == body["policy"]

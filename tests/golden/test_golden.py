@@ -2,10 +2,10 @@
 Golden cases: a review in, the answer that is wanted.
 
 Each directory below this one is a case: `request.yaml` (the `request` of an AdmissionReview;
-missing parts are filled in), `policies.yaml` (any of our documents, and Namespaces) and
-`response.yaml`. A case is reviewed at /mutate, its patch applied, reviewed there once more, where
+missing parts are filled in), `policies.yaml` (any of our documents, and Namespaces), perhaps
+`recommendations.yaml` (of the owners of pods), and `response.yaml`. A case is reviewed at /mutate, its patch applied, reviewed there once more, where
 nothing may change, and at /validate: over HTTP, by the whole application. Every other door is
-asked the same. `pytest --update-golden` rewrites the answers.
+asked the same, but for recommendations, which only a server knows. `pytest --update-golden` rewrites the answers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import orjson
 import pytest
 
 from tests.api.gate import Gate
+from tests.gpu import KnownRecommendations
 from webhook.cli import main
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import dump_yaml, load_file
@@ -32,6 +33,7 @@ from webhook.store.directory import read_sources
 
 HERE = Path(__file__).parent
 CASES = sorted(path.parent for path in HERE.glob("*/request.yaml"))
+RECOMMENDATIONS = "recommendations.yaml"
 
 # What every door tells of a violation and of a change.
 VIOLATION = ("path", "field", "rule", "value", "accepted", "policy", "scope", "unit")
@@ -64,7 +66,9 @@ def complete(request: JsonObject) -> JsonObject:
 @asynccontextmanager
 async def gate_of(case: Path) -> AsyncIterator[Gate]:
     """The application with the policies of *case* in force."""
-    async with Gate() as gate:
+    path = case / RECOMMENDATIONS
+    known = [manifest.value for manifest in load_file(path)] if path.exists() else []
+    async with Gate(recommendations=KnownRecommendations(*known)) as gate:
 
         def check_query(source: Any, path: str) -> None:
             gate.services.jq.check(source, path=path)
@@ -191,7 +195,11 @@ def only(entries: list[JsonObject], keys: tuple[str, ...]) -> list[JsonObject]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if not (case / RECOMMENDATIONS).exists()],
+    ids=lambda case: case.name,
+)
 async def test_the_language_is_the_same_through_all_doors(case: Path, command_line: Any) -> None:
     served = await review_over_http(case)
 

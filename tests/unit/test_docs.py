@@ -15,6 +15,7 @@ In README.md and docs/, fenced blocks have these meanings:
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import io
 import logging
@@ -24,32 +25,32 @@ import shlex
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
-from tests.builders import make_gvk_policy, make_rule, make_snapshot
 from webhook.admission.record import audit_annotation, decision_record
 from webhook.admission.review import review
 from webhook.catalog import builtin_documents
 from webhook.cli import COMMANDS, main
+from webhook.errors import PrometheusFault
 from webhook.model.decision import Rule
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import load_file
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.settings import EngineSettings
-from webhook.policy.judge import show
-from webhook.settings import OPTIONS
+from webhook.policy.rules.judge import show
+from webhook.settings import OPTIONS, RECONCILE_OPTIONS
 from webhook.store.build import build_snapshot
 from webhook.store.directory import read_sources
 from webhook.telemetry.logs import DECISION_LOGGER, JsonFormatter
-from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -165,6 +166,16 @@ def record_of(what: str, document: str) -> str:
     return orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
+def draw_picture(name: str) -> str:
+    """The picture of docs/ that *name* is of, drawn by the command that its page shows."""
+    with working_directory() as directory:
+        run(f"$ gatewright {PICTURES[name]} --plot {name}")
+        return (directory / name).read_text()
+
+
+PICTURES = {"gpu.svg": "gpu simulate examples/gpu/scenario.yaml"}
+
+
 def list_selectors() -> Iterator[str]:
     for document in builtin_documents():
         if document.kind == "SpecMapping":
@@ -223,6 +234,16 @@ def test_documentation_shows_what_the_program_really_prints(name: str) -> None:
     text = (ROOT / name).read_text()
 
     assert render(text) == text, "run python -m tests.unit.test_docs and look at the diff"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_what_the_command_beside_it_draws(name: str) -> None:
+    page = (ROOT / "docs" / name).with_suffix(".md").read_text()
+
+    assert f"gatewright {PICTURES[name]} --plot {name}\n" in page
+    assert f"]({name})" in page
+    shown = (ROOT / "docs" / name).read_text()
+    assert draw_picture(name) == shown, "run python -m tests.unit.test_docs and look at it"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -286,16 +307,23 @@ def has_heading(path: Path, link: str) -> bool:
     ]
 
 
-def flags_by_command() -> dict[str, set[str]]:
+@cache
+def flags_by_command() -> Mapping[str, set[str]]:
     flags: dict[str, set[str]] = {}
     for name in COMMANDS:
         parser = argparse.ArgumentParser()
         import_module(f"webhook.cli.{name}").add_parser(parser.add_subparsers())
-        (subparsers,) = [
-            action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-        ]
-        flags[name] = set(subparsers.choices[name]._option_string_actions)
+        flags[name] = set(flags_of(parser))
     return flags
+
+
+def flags_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The flags of *parser*, and of the commands that it has."""
+    yield from parser._option_string_actions
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from flags_of(command)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -321,28 +349,6 @@ def test_every_command_and_flag_that_is_named_exists(name: str) -> None:
 
 
 # --- what is said to be missing is missing ---
-
-TRAINING = {"group": "workload.gatewright.io", "version": "v1alpha1", "kind": "Training"}
-
-
-@pytest.mark.parametrize(
-    ("said", "document", "problem"),
-    [
-        pytest.param(
-            "itemized fields of our own six",
-            make_gvk_policy(make_rule("labels", "spec", {"required": True}), kind=TRAINING),
-            "labels is itemized: a WorkloadPolicy rules its items",
-            id="itemized-field-of-a-gvk-policy",
-        ),
-    ],
-)
-def test_what_the_readme_says_is_not_there_yet_is_an_error(
-    said: str, document: dict[str, Any], problem: str
-) -> None:
-    text = " ".join((ROOT / "README.md").read_text().split())
-
-    assert said in text.partition("Not yet, and an error")[2]
-    assert problem in [found.problem for found in make_snapshot(document).problems]
 
 
 def test_commands_that_the_readme_says_are_not_there_yet_are_not() -> None:
@@ -381,6 +387,14 @@ def test_every_setting_of_the_server_is_documented() -> None:
     }
 
 
+def test_every_setting_of_the_reconciler_is_documented() -> None:
+    wanted = {
+        text for option in RECONCILE_OPTIONS for text in (option.flag, option.variable, option.key)
+    }
+
+    assert wanted - code_spans("gpu.md") == set()
+
+
 def test_every_metric_is_documented_and_no_other() -> None:
     names = {
         family.name + ("_total" if family.type == "counter" else "")
@@ -390,6 +404,19 @@ def test_every_metric_is_documented_and_no_other() -> None:
 
     found = {span for span in code_spans("auditors.md") if span.startswith("gatewright_")}
     assert found == names
+
+
+def test_every_metric_of_the_reconciler_is_documented() -> None:
+    metrics = Metrics()
+    known = {family.name for family in metrics.registry.collect()}
+    ReconcilerMetrics(metrics)
+    names = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in metrics.registry.collect()
+        if family.name not in known
+    }
+
+    assert names - code_spans("operators.md") == set()
 
 
 def test_every_field_of_the_decision_record_is_explained() -> None:
@@ -406,6 +433,28 @@ def test_every_rule_is_explained_to_policy_authors() -> None:
     assert rules - code_spans("platform-teams.md") == set()
 
 
+def test_reasons_that_are_explained_are_those_that_are_given() -> None:
+    said = "\n".join(texts_of_package())
+    _, _, section = read_docs("gpu.md").partition("\n## Reasons\n")
+    rows = re.findall(r"^\| (`[^|]+) \|", section.partition("\n## ")[0], re.MULTILINE)
+    reasons = [reason.removesuffix("…") for row in rows for reason in _CODE_SPAN.findall(row)]
+
+    assert reasons
+    assert [part for reason in reasons for part in reason.split("…") if part not in said] == []
+
+
+def test_every_fault_of_prometheus_is_among_the_conditions() -> None:
+    assert {fault.value for fault in PrometheusFault} - code_spans("gpu.md") == set()
+
+
+def texts_of_package() -> Iterator[str]:
+    """All texts in the code of the package, without what is filled into them."""
+    for path in (ROOT / "webhook").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("0*.md"))]
 
@@ -420,3 +469,5 @@ if __name__ == "__main__":
         if after != before:
             path.write_text(after)
             sys.stdout.write(f"{path.relative_to(ROOT)} rewritten\n")
+    for name in PICTURES:
+        (ROOT / "docs" / name).write_text(draw_picture(name))

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.builders import make_snapshot, submit
+from tests.unit.test_docs import blocks_of, read_docs
+from webhook.cli import main
 from webhook.model.kinds import NATIVE_KINDS
-from webhook.model.manifests import load_file
+from webhook.model.manifests import load_documents, load_file
 from webhook.model.settings import EngineSettings
+from webhook.reactive.scenarios.scenario import read_scenario
 from webhook.store.build import build_snapshot
 from webhook.store.directory import read_sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NATIVE = sorted((EXAMPLES / "native").glob("*.yaml"))
+GPU = EXAMPLES / "gpu"
 
 
 def test_there_is_an_example_of_each_native_kind() -> None:
@@ -35,3 +39,35 @@ def test_policies_of_the_examples_are_sound(name: str) -> None:
     snapshot = build_snapshot(read_sources(EXAMPLES / name), EngineSettings())
 
     assert [str(problem) for problem in snapshot.problems] == []
+
+
+def test_there_is_nothing_to_say_about_the_example_of_gpus_by_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = [str(GPU / f"{name}.yaml") for name in ("policy", "strategy", "configuration")]
+
+    assert main(["lint", "--strict", *files]) == 0
+    assert "3 documents of rightsizing.kubex.ai read, 0 errors" in capsys.readouterr().out
+    assert read_scenario(load_file(GPU / "scenario.yaml")).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["policy", "strategy", "configuration"])
+def test_the_scenario_tries_the_policy_beside_it(name: str) -> None:
+    (shown,) = load_file(GPU / f"{name}.yaml")
+    # In the scenario it acts; to begin with, it is applied with this annotation.
+    annotations = shown.value["metadata"].pop("annotations", {})
+    (tried,) = [
+        manifest.value
+        for manifest in load_file(GPU / "scenario.yaml")
+        if manifest.value["kind"] == shown.value["kind"]
+    ]
+
+    assert tried == shown.value
+    assert annotations == ({"gatewright.io/mode": "Recommend"} if name == "policy" else {})
+
+
+def test_the_scenario_of_the_documentation_can_be_replayed() -> None:
+    (block,) = [b for b in blocks_of(read_docs("gpu.md")) if "kind: GpuScenario" in b.body]
+    documents = load_documents(block.body, source="gpu.md")
+
+    assert len(read_scenario(documents).workloads) == 1

@@ -89,6 +89,30 @@ def test_missing_parents_are_one_operation_with_all_that_goes_in() -> None:
     ]
 
 
+def test_a_value_that_is_written_twice_is_one_operation() -> None:
+    editor = Editor({"b": {"c": 1}})
+    for value in (1, 2):
+        editor.write(("a",), value)
+        editor.write(("b", "c"), value + 1)
+
+    assert editor.operations == [
+        {"op": "add", "path": "/a", "value": 2},
+        {"op": "replace", "path": "/b/c", "value": 3},
+    ]
+
+
+def test_a_value_that_moved_in_between_is_written_where_it_is_now() -> None:
+    document: dict[str, Any] = {"l": [1, 2, 3]}
+    sent = copy.deepcopy(document)
+    editor = Editor(document)
+    editor.write(("l", 2), 4)
+    editor.remove(("l", 0))
+    editor.write(("l", 1), 5)
+
+    assert document == {"l": [2, 5]}
+    assert jsonpatch.apply_patch(sent, editor.operations) == document
+
+
 def test_written_values_are_copies() -> None:
     """A policy's value must not change when the object is edited further."""
     value: dict[str, Any] = {"limits": {}}

@@ -9,7 +9,16 @@ import pytest
 
 from webhook.errors import SettingsError
 from webhook.model.settings import EngineSettings
-from webhook.settings import OPTIONS, Address, ServeSettings, add_options, load_settings
+from webhook.settings import (
+    OPTIONS,
+    RECONCILE_OPTIONS,
+    Address,
+    ReconcileSettings,
+    ServeSettings,
+    add_options,
+    load_reconcile_settings,
+    load_settings,
+)
 
 HOME = {"HOME": "/home/ada"}
 
@@ -55,6 +64,7 @@ def test_the_engine_gets_what_is_set() -> None:
         "--refuse-early=false",
         "--trusted-controllers=system:serviceaccount:ops:*",
         "--trusted-controllers=jobset",
+        "--own-namespace=gatewright",
     )
 
     assert got.engine == EngineSettings(
@@ -63,6 +73,7 @@ def test_the_engine_gets_what_is_set() -> None:
         department_label="e/f",
         refuse_early=False,
         trusted_controllers=("system:serviceaccount:ops:*", "jobset"),
+        own_namespace="gatewright",
     )
 
 
@@ -137,6 +148,7 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "scope.departmentLabel": ("d/e", "d/e"),
     "admission.refuseEarly": ("false", False),
     "trustedControllers": ("x,y", ("x", "y")),
+    "ownNamespace": ("gatewright", "gatewright"),
     "logLevel": ("WARNING", "warning"),
     "maxBodyBytes": ("8000000", 8_000_000),
     "jq.deadlineSeconds": ("0.5", 0.5),
@@ -305,3 +317,64 @@ def test_who_has_no_home_must_say_where_certificates_go() -> None:
 
     given = load_settings({"policies": "/p", "tls_cert": "/c", "tls_key": "/k"}, {})
     assert given.cert_dir is None
+
+
+# --- reconcile ---
+
+
+def reconcile_settings(
+    *flags: str, environment: dict[str, str] | None = None, file: Path | None = None
+) -> ReconcileSettings:
+    parser = argparse.ArgumentParser()
+    add_options(parser, RECONCILE_OPTIONS)
+    if file is not None:
+        flags = (*flags, "--config", str(file))
+    return load_reconcile_settings(vars(parser.parse_args(flags)), environment or {})
+
+
+def test_the_reconciler_needs_nothing_to_be_set() -> None:
+    got = reconcile_settings()
+
+    assert (got.kubernetes, got.namespace) == (True, "gatewright")
+    assert (got.prometheus_url, got.prometheus_token_file, got.prometheus_ca) == ("", None, None)
+    assert got.device_label == "gpu_uuid"
+    assert got.ops_listen == Address("127.0.0.1", 8081)
+
+
+def test_one_file_may_hold_the_settings_of_both(file: Path) -> None:
+    file.write_text(
+        "opsListen: 10.0.0.1:1\n"
+        "reconcile: {opsListen: 10.0.0.2:2, namespace: gpus}\n"
+        "prometheus: {url: https://prometheus.example}\n"
+        "logLevel: error\n"
+    )
+    got = reconcile_settings(file=file)
+
+    assert (got.ops_listen, got.namespace) == (Address("10.0.0.2", 2), "gpus")
+    assert got.prometheus_url == "https://prometheus.example"
+    assert settings(file=file).ops_listen == Address("10.0.0.1", 1)
+    assert (got.log_level, settings(file=file).log_level) == ("error", "error")
+
+
+def test_the_reconciler_reads_its_variables() -> None:
+    got = reconcile_settings(
+        environment={"GATEWRIGHT_NAMESPACE": "gpus", "GATEWRIGHT_DEVICE_LABEL": "UUID"}
+    )
+
+    assert (got.namespace, got.device_label) == ("gpus", "UUID")
+
+
+@pytest.mark.parametrize(
+    ("flags", "want"),
+    [
+        (["--kubernetes=false"], "without a cluster"),
+        (["--namespace="], "--namespace must not be empty"),
+        (["--prometheus-token-file=t"], "goes with --prometheus-url"),
+        (["--ops-listen=8081"], "--ops-listen: must be HOST:PORT"),
+    ],
+)
+def test_settings_of_the_reconciler_that_make_no_sense_are_refused(
+    flags: list[str], want: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(want)):
+        reconcile_settings(*flags)

@@ -14,11 +14,11 @@ from webhook.admission.decode import Review
 from webhook.admission.response import MAX_CAUSES, MESSAGE_MAX_LINES, shorten_warnings
 from webhook.admission.texts import NAME_MAX_CHARS, TEXT_MAX_CHARS, clean
 from webhook.model.decision import Decision
-from webhook.model.documents import revision_of
+from webhook.model.documents import UNCOMPILED_KINDS, revision_of
 from webhook.model.kinds import POLICY_GROUP
 from webhook.model.request import AdmissionRequest, Operation
 from webhook.store.changes import REFERABLE, ChangeCheck
-from webhook.store.snapshot import DocumentProblem, ProblemReason
+from webhook.store.snapshot import DocumentProblem, Door, ProblemReason
 
 # A line about a document may name a field, two policies and what would be right.
 _LINE_MAX_CHARS = TEXT_MAX_CHARS * 4
@@ -39,6 +39,8 @@ def is_about_documents(request: AdmissionRequest) -> bool:
 
 def change_of(request: AdmissionRequest) -> Change | str:
     """What has to be checked, or why nothing has."""
+    if request.kind.kind in UNCOMPILED_KINDS:
+        return f"{request.kind.kind} is no policy"
     if request.sub_resource:
         return f"{clean(request.sub_resource)} of a document is not judged"
     if request.operation is Operation.DELETE:
@@ -51,7 +53,7 @@ def change_of(request: AdmissionRequest) -> Change | str:
     if request.operation is Operation.UPDATE and old is not None and _is_same(old, request.object):
         # Of one that was bad before, finalizers and labels must stay editable.
         return "nothing but metadata and status has changed"
-    return Change(put=_named(request.object))
+    return Change(put=name_generated(request.object))
 
 
 def _is_same(old: dict[str, Any], new: dict[str, Any]) -> bool:
@@ -63,7 +65,7 @@ def _is_same(old: dict[str, Any], new: dict[str, Any]) -> bool:
     return revision_of(parts[0]) == revision_of(parts[1])
 
 
-def _named(document: dict[str, Any]) -> dict[str, Any]:
+def name_generated(document: dict[str, Any]) -> dict[str, Any]:
     """*document* with a name: one with only a generateName gets its own after us."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("name"):
@@ -81,7 +83,7 @@ def decide(request: AdmissionRequest, check: ChangeCheck) -> Decision:
     return Decision(
         allowed=check.allowed,
         warnings=(
-            *[f"{_line(request, problem)}; it waits for that" for problem in check.missing],
+            *[_line(request, problem) for problem in check.missing],
             *[_line(request, problem) for problem in check.warnings],
         ),
         reason=reason,
@@ -132,7 +134,7 @@ def _line(request: AdmissionRequest, problem: DocumentProblem) -> str:
     """As `lint` prints it; the document is named if it is another one than that of *request*."""
     own = f"{request.kind.kind} {request.display_name}".lower()
     other = problem.document if problem.document.lower() != own else ""
-    parts = filter(None, (other, problem.path, problem.problem))
+    parts = filter(None, (other, problem.path, problem.told(Door.KUBECTL)))
     return clean(": ".join(parts), _LINE_MAX_CHARS)
 
 
@@ -141,5 +143,5 @@ def _cause(problem: DocumentProblem) -> dict[str, Any]:
     return {
         "reason": "FieldValueDuplicate" if is_conflict else "FieldValueInvalid",
         "field": clean(problem.path, TEXT_MAX_CHARS * 2),
-        "message": clean(problem.problem, _LINE_MAX_CHARS),
+        "message": clean(problem.told(Door.KUBECTL), _LINE_MAX_CHARS),
     }

@@ -11,6 +11,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from webhook.admission.injecting import (
+    Injected,
+    inject,
+    inject_alone,
+    judge_by,
+    judges_of_workload,
+    require_places,
+    source_of,
+    warning_of,
+)
+from webhook.admission.probe import answer_probe, is_probe
 from webhook.admission.subresources import (
     find_governing,
     is_counted,
@@ -19,15 +30,17 @@ from webhook.admission.subresources import (
 )
 from webhook.errors import EvaluationError
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers, UnansweredError
-from webhook.model.decision import Decision, NotApplied, Preview, Rule, Violation
+from webhook.model.decision import Decision, Preview, Rule, Violation
 from webhook.model.globs import Glob
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.request import AdmissionRequest, Operation, Phase
+from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch
 from webhook.model.values import same_value
 from webhook.policy.effective import Plan, PreviewPlan
-from webhook.policy.enforce import Enforcer, sort_key
-from webhook.policy.native import native_violations
+from webhook.policy.enforce.enforcer import Enforcer
+from webhook.policy.enforce.findings import sort_key
+from webhook.policy.native.violations import native_violations
 from webhook.store.snapshot import Snapshot
 
 _POD = GroupVersionKind("", "v1", "Pod")
@@ -61,26 +74,45 @@ def review(
     snapshot: Snapshot,
     answers: JqAnswers = NO_ANSWERS,
     branch: Branch | None = None,
+    injection: Injection | None = None,
 ) -> Decision:
     """
     Decide on one request.
 
     *answers* are those that jq gave about this object; `answer_by_jq` gets them. *branch* stands
-    in for the namespace's where the caller knows better (`review --project`). `request.object` is
-    edited: afterwards it is the object as it will be.
+    in for the namespace's where the caller knows better (`review --project`). *injection* is what
+    a pod is recommended; it is for pods that are being made. `request.object` is edited:
+    afterwards it is the object as it will be.
 
     Raises:
         EvaluationError: a mapping failed on this object.
         UnansweredError: jq has to be asked first. The object is as it was.
     """
+    if is_probe(request, snapshot.settings.own_namespace):
+        return answer_probe(request, phase, snapshot)
     branch = snapshot.branch(request.namespace) if branch is None else branch
+    if phase is Phase.VALIDATE or not may_inject(request):
+        injection = None
     plan = _find_plan(request, snapshot, branch)
     if isinstance(plan, Decision):
-        return plan
-    missing = tuple([source for source in plan.jq_sources if source not in answers.places])
-    if missing:
-        raise UnansweredError(queries=missing)
-    return _enforce(request, request.object or {}, phase, snapshot, plan, answers)
+        if injection is None:
+            return plan
+        return inject_alone(plan, request, snapshot, answers, branch, injection)
+    require_places(plan, answers)
+    return _enforce(
+        request, request.object or {}, phase, snapshot, plan, answers, branch, injection
+    )
+
+
+def may_inject(request: AdmissionRequest) -> bool:
+    """Whether this is a pod that is being made, and not by its node or by KAI for itself."""
+    return (
+        (request.kind.group, request.kind.kind) == ("", "Pod")
+        and request.operation is Operation.CREATE
+        and request.object is not None
+        and not request.sub_resource
+        and not _system_pod(request)
+    )
 
 
 def _find_plan(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) -> Plan | Decision:
@@ -121,21 +153,35 @@ def _enforce(
     snapshot: Snapshot,
     plan: Plan,
     answers: JqAnswers,
+    branch: Branch,
+    injection: Injection | None,
 ) -> Decision:
     old = request.old_object if request.operation is Operation.UPDATE else None
     sub_resource = request.sub_resource
     # Before the object is changed: a preview shows what its policy would have made of it.
     previews, unanswered = _preview_all(plan, request, phase, answers)
     # What jq has yet to be asked may turn up when half is written.
-    edited = copy.deepcopy(document) if plan.expressions or unanswered else document
+    may_ask = bool(plan.expressions or unanswered) or injection is not None
+    edited = copy.deepcopy(document) if may_ask else document
     enforcer = _run(plan, request, edited, phase, answers)
     if unanswered:
         raise UnansweredError.of(unanswered, is_optional=True)
+    findings = enforcer.findings
+    found = tuple(findings.violations)
+    consulted, injected = plan.consulted, Injected()
+    if injection is not None:
+        before = found
+        judges = judges_of_workload(edited, snapshot, answers, branch, injection)
+        judges.append(judge_by(plan, lambda: before, answers, is_mutated=True))
+        injected = inject(enforcer.editor, injection, branch, judges)
+        found = found if injected.verdict is None else injected.verdict.violations
+        consulted = (*consulted, source_of(injection, branch))
     if edited is not document:
         document.clear()
         document.update(edited)
-    findings = enforcer.findings
-    violations = tuple([item for item in findings.violations if is_counted(item, sub_resource)])
+    changes = (*findings.changes, *injected.changes)
+    not_applied = (*findings.not_applied, *injected.not_applied)
+    violations = tuple([item for item in found if is_counted(item, sub_resource)])
     if request.kind in NATIVE_TYPE_OF and not sub_resource:
         violations = _with_native(violations, NATIVE_TYPE_OF[request.kind], document, old)
     denied = bool(violations)
@@ -149,16 +195,16 @@ def _enforce(
     return Decision(
         allowed=not denied,
         mapped=True,
-        changes=tuple(findings.changes) if keeps_changes else (),
+        changes=changes if keeps_changes else (),
         violations=violations,
-        not_applied=tuple(findings.not_applied),
+        not_applied=not_applied,
         warnings=(
-            *[_warning(item) for item in findings.not_applied],
+            *[warning_of(item) for item in not_applied],
             *[text for preview in previews for text in _preview_warnings(preview)],
         ),
         previews=previews,
         patch=enforcer.editor.operations if keeps_changes else [],
-        consulted=plan.consulted,
+        consulted=consulted,
     )
 
 
@@ -236,6 +282,8 @@ def _preview_warnings(preview: Preview) -> list[str]:
         f"{item.field}: {item.rule} would be applied; not enforced yet ({item.source})"
         for item in preview.changes
     ]
+    # A formatter may have written one value at several spots.
+    changed = list(dict.fromkeys(changed))
     failed = [f"not enforced yet, and {preview.error} ({preview.source})"] if preview.error else []
     return refused + changed + failed
 
@@ -254,10 +302,6 @@ def _with_native(
         if item.rule is not Rule.TYPE or item.path not in told
     ]
     return tuple(sorted([*violations, *native], key=sort_key)) if native else violations
-
-
-def _warning(item: NotApplied) -> str:
-    return f"{item.field}: {item.rule} not applied, {item.reason} ({item.source})"
 
 
 # What the API server and controllers write about an object, not what the object is.
@@ -293,21 +337,9 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
     Decided by who asks. Labels, annotations and ownerReferences can be written by anybody and
     never exempt by themselves.
     """
-    metadata = (request.object or {}).get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    if request.kind == _POD:
-        annotations = metadata.get("annotations")
-        if (
-            _NODES_GROUP in request.groups
-            and isinstance(annotations, dict)
-            and _MIRROR_ANNOTATION in annotations
-        ):
-            return "mirror pod of a node"
-        if request.namespace in _KAI_NAMESPACES and any(
-            user.match(request.user) for user in _KAI_USERS
-        ):
-            return "pod of the KAI scheduler itself"
-    owner = _controller(metadata)
+    if request.kind == _POD and (system := _system_pod(request)):
+        return system
+    owner = _controller(_metadata_of(request))
     if owner is None or not _is_trusted(request.user, snapshot):
         return ""
     api_version, kind = owner
@@ -319,6 +351,27 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
         if plan is not None and plan.is_enforced:
             return f"made by {request.user} for a {candidate.kind}, which was judged"
     return ""
+
+
+def _system_pod(request: AdmissionRequest) -> str:
+    """Whose pod this is, if it is one that nobody submits; else ``""``."""
+    annotations = _metadata_of(request).get("annotations")
+    if (
+        _NODES_GROUP in request.groups
+        and isinstance(annotations, dict)
+        and _MIRROR_ANNOTATION in annotations
+    ):
+        return "mirror pod of a node"
+    if request.namespace in _KAI_NAMESPACES and any(
+        user.match(request.user) for user in _KAI_USERS
+    ):
+        return "pod of the KAI scheduler itself"
+    return ""
+
+
+def _metadata_of(request: AdmissionRequest) -> dict[str, Any]:
+    metadata = (request.object or {}).get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _controller(metadata: dict[str, Any]) -> tuple[str, str] | None:

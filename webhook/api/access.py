@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -23,6 +23,8 @@ class Call:
     services: Services
     rest: RestServices
     caller: Caller
+    # What is to be said of what it has written.
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -30,7 +32,12 @@ class Call:
 
     @property
     def writer(self) -> Writer:
-        return Writer(self.services, self.rest, self.caller)
+        return Writer(self.services, self.rest, self.caller, warnings=self.warnings)
+
+    @property
+    def trial_writer(self) -> Writer:
+        """One that does everything but write."""
+        return Writer(self.services, self.rest, self.caller, warnings=self.warnings, trying=True)
 
     async def may(self, verb: str, resource: Resource, about: Registered | str = "") -> None:
         """

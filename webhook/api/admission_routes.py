@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -18,7 +19,9 @@ from webhook.admission.decode import Review, decode_review
 from webhook.admission.documents import is_about_documents
 from webhook.admission.record import decision_record
 from webhook.admission.response import respond
+from webhook.admission.review import may_inject
 from webhook.admission.review import review as decide
+from webhook.admission.rightsizing import is_about_rightsizing, judge_rightsizing
 from webhook.admission.texts import to_json
 from webhook.api.bodies import BIG_BODY_BYTES
 from webhook.api.document_reviews import judge_document
@@ -35,6 +38,7 @@ from webhook.mapping.answers import (
 from webhook.mapping.locate import ask_jq
 from webhook.model.decision import Decision, Outcome
 from webhook.model.request import AdmissionRequest, Phase
+from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch
 from webhook.store.snapshot import Snapshot
 from webhook.telemetry.logs import DECISION_LOGGER
@@ -126,7 +130,9 @@ async def _review(
     error: Exception | None = None
     try:
         snapshot = services.current.snapshot
-        if services.own_documents is not None and is_about_documents(request):
+        if is_about_rightsizing(request):
+            decision, answer = judge_rightsizing(review, phase, services.strategies())
+        elif services.own_documents is not None and is_about_documents(request):
             decision, answer = await judge_document(
                 review, phase, snapshot, services.own_documents, wait_until=wait_until
             )
@@ -155,9 +161,10 @@ async def _decide(
 ) -> tuple[Decision, bytes]:
     """The decision, and the answer that tells it. Most kinds need nothing of jq."""
     answers = NO_ANSWERS
+    injection = _find_injection(review.request, phase, services)
     for _ in range(MAX_ROUNDS):
         try:
-            return await _run(thread, _decide_now, review, phase, snapshot, answers)
+            return await _run(thread, _decide_now, review, phase, snapshot, answers, injection)
         except UnansweredError as unanswered:
             try:
                 answers = await _ask(review.request, unanswered, answers, services)
@@ -168,10 +175,26 @@ async def _decide(
     raise EvaluationError(TOO_MANY_ROUNDS)
 
 
+def _find_injection(
+    request: AdmissionRequest, phase: Phase, services: Services
+) -> Injection | None:
+    """What is recommended to a pod that is being made."""
+    if services.recommendations is None or phase is not Phase.MUTATE or not may_inject(request):
+        return None
+    metadata = (request.object or {}).get("metadata")
+    if not isinstance(metadata, dict):
+        return None
+    return services.recommendations.find(request.namespace, metadata, datetime.now(UTC))
+
+
 def _decide_now(
-    review: Review, phase: Phase, snapshot: Snapshot, answers: JqAnswers
+    review: Review,
+    phase: Phase,
+    snapshot: Snapshot,
+    answers: JqAnswers,
+    injection: Injection | None,
 ) -> tuple[Decision, bytes]:
-    decision = decide(review.request, phase, snapshot, answers)
+    decision = decide(review.request, phase, snapshot, answers, injection=injection)
     return decision, to_json(respond(review, decision))
 
 

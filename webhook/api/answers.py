@@ -11,6 +11,7 @@ from aiohttp.hdrs import ETAG
 from webhook.admission.texts import to_json
 from webhook.api.access import Call
 from webhook.api.lists import read_list_query, select_page
+from webhook.api.problems import BadRequestError
 from webhook.api.resources import Registered, Resource, show
 
 LIST_PARAMETERS = ("filterBy", "sortBy", "sortOrder", "limit", "next")
@@ -27,7 +28,7 @@ def answer_json(
 
 def answer_object(call: Call, found: Registered, *, status: int = 200) -> web.Response:
     """One object, with its version as `ETag`."""
-    return answer_body(show(found, call.snapshot), status=status)
+    return answer_body(show(found, call.snapshot, call.warnings), status=status)
 
 
 def answer_body(body: Mapping[str, Any], *, status: int = 200) -> web.Response:
@@ -49,6 +50,12 @@ def answer_list(
     """The page of *objects* that the request wants; each as *shown* makes it."""
     query = call.request.query
     wanted = read_list_query(query, query.getall("filterBy", []), columns, sort_by)
+    used = [*(condition.column for condition in wanted.conditions), wanted.sort_by]
+    if "createdAt" in used and not call.rest.has_cluster:
+        # Whoever filters by what is not there would get nothing, and not know why.
+        raise BadRequestError(
+            "createdAt", "is not known without a cluster: files have no such time; use updatedAt"
+        )
     rows = [(columns_of(one), one) for one in objects]
     page, following = select_page(rows, wanted)
     show_one = shown or (lambda one: show(one, call.snapshot))
@@ -69,4 +76,5 @@ def columns_of(found: Registered) -> dict[str, str]:
         "kind": kind.kind,
         "type": str(kind),
         "createdAt": str(created or ""),
+        "updatedAt": found.stored.updated if found.stored else "",
     }

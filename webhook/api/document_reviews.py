@@ -33,6 +33,8 @@ async def judge_document(
     if isinstance(change, str):
         decision = Decision(allowed=True, reason=change)
         return decision, to_json(respond(review, decision, None))
+    if own.look_around is not None and change.put is not None:
+        await own.look_around(change.put)
     work = partial(
         check_change,
         own.sources(),

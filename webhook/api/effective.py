@@ -11,8 +11,8 @@ from webhook.mapping.fields import is_secret
 from webhook.model.decision import NOT_SHOWN, Rule, Source
 from webhook.model.kinds import GroupVersionKind
 from webhook.policy.effective import holds_at
-from webhook.policy.enforcement import CompiledPolicy, Slot
 from webhook.policy.explain import Explained, explain
+from webhook.policy.rules.enforcement import CompiledPolicy, Slot
 from webhook.store.snapshot import Snapshot
 
 _WITHOUT_VALUE = (Rule.REQUIRED, Rule.BLOCKED)

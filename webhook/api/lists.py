@@ -32,6 +32,10 @@ _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "=$": lambda value, text: value.endswith(text),
 }
 
+_ORDERS = ("<=", ">=")
+# RFC 3339 in UTC, as Kubernetes writes them: their order is that of the texts.
+TIMES = ("createdAt", "updatedAt")
+
 _T = TypeVar("_T")
 
 
@@ -44,6 +48,9 @@ class Condition:
     text: str
 
     def holds(self, columns: Columns) -> bool:
+        if self.operator in _ORDERS and self.column in TIMES and not columns[self.column]:
+            # What has no time is neither before nor after another.
+            return False
         return _OPERATORS[self.operator](columns[self.column], self.text)
 
 

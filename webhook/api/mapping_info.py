@@ -18,7 +18,8 @@ from webhook.model.documents import (
 )
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.values import FieldType
-from webhook.policy.rule_values import flat_rules_of
+from webhook.policy.compile.flat_items import flat_item_rules
+from webhook.policy.rules.rule_values import flat_rules_of
 from webhook.store.snapshot import Snapshot
 
 
@@ -121,10 +122,10 @@ def _variation(exposed: Exposed) -> dict[str, Any]:
 
 
 def _flat_rules(field: Field) -> list[str]:
-    """The rules that flat policies may have; items are ruled by hierarchical ones."""
-    if field.type is FieldType.ITEMIZED:
-        return []
-    return [rule.value for rule in flat_rules_of(field)]
+    """The rules that flat policies may have."""
+    is_itemized = field.type is FieldType.ITEMIZED
+    rules = flat_item_rules(field) if is_itemized else flat_rules_of(field)
+    return [rule.value for rule in rules]
 
 
 def _descriptions(snapshot: Snapshot, kind: GroupVersionKind) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -11,8 +12,9 @@ from webhook.api.answers import LIST_PARAMETERS, answer_json, answer_list, answe
 from webhook.api.document_names import document_name_for, manifest_of, read_workload_type
 from webhook.api.mapping_info import field_info, minimal
 from webhook.api.merging import merge_patch
+from webhook.api.preconditions import read_precondition
 from webhook.api.problems import BadRequestError
-from webhook.api.requests import check_keys, check_query, read_object, read_precondition
+from webhook.api.requests import check_keys, check_query, read_object
 from webhook.api.resources import (
     MAPPINGS,
     Registered,
@@ -22,11 +24,21 @@ from webhook.api.resources import (
     without_shown,
 )
 from webhook.errors import ConflictError, NotFoundError
-from webhook.model.kinds import GroupVersionKind
+from webhook.model.kinds import GroupVersionKind, differs_in_case
 from webhook.model.names import did_you_mean
 from webhook.store.source import Stored
 
-COLUMNS = ("id", "group", "version", "kind", "type", "scope", "description", "createdAt")
+COLUMNS = (
+    "id",
+    "group",
+    "version",
+    "kind",
+    "type",
+    "scope",
+    "description",
+    "createdAt",
+    "updatedAt",
+)
 
 routes = web.RouteTableDef()
 
@@ -49,15 +61,17 @@ async def create(request: web.Request) -> web.Response:
     check_query(request, ())
     body = await read_object(request)
     kind = read_workload_type(body)
+    condition = read_precondition(request)
     objects = await list_objects(call.rest.store, MAPPINGS)
     twin = find_by_kind(objects, kind)
     if twin is not None:
+        condition.check_shipped()
         whose = "system " if twin.is_system else ""
         raise ConflictError(f"there is a {whose}mapping for {kind} already")
-    await _check_served(call, kind)
+    await _check_kind(call, kind, objects)
     taken = [one.stored.name for one in objects if one.stored is not None]
     name = document_name_for([kind.group, kind.version, kind.kind], taken)
-    stored = await call.writer.create(MAPPINGS, manifest_of(MAPPINGS, name, body))
+    stored = await call.writer.create(MAPPINGS, manifest_of(MAPPINGS, name, body), condition)
     return answer_object(call, Registered(MAPPINGS, name, spec_of(stored), stored), status=201)
 
 
@@ -68,12 +82,12 @@ async def change(request: web.Request) -> web.Response:
     patch = without_shown(await read_object(request), "scope")
     kind, found = await _find(call, patch, "patch")
     check_query(request, ())
-    expected = read_precondition(request, patch)
+    condition = read_precondition(request, patch)
     stored = await call.writer.change(
         MAPPINGS,
         _own(found, kind),
         lambda spec: {**merge_patch(spec, patch), "workloadType": spec.get("workloadType")},
-        expected=expected,
+        condition=condition,
     )
     return answer_object(call, Registered(MAPPINGS, stored.name, spec_of(stored), stored))
 
@@ -82,12 +96,12 @@ async def change(request: web.Request) -> web.Response:
 async def delete(request: web.Request) -> web.Response:
     """Delete the mapping of the workload type that the body names."""
     call = await begin(request)
-    body = await read_object(request)
+    body = await read_object(request, optional=True)
     kind, found = await _find(call, body, "delete")
     check_query(request, ())
-    expected = read_precondition(request, body)
+    condition = read_precondition(request, body)
     check_keys(body, "workloadType")
-    await call.writer.delete(MAPPINGS, _own(found, kind), expected=expected)
+    await call.writer.delete(MAPPINGS, _own(found, kind), condition=condition)
     return web.Response(status=204)
 
 
@@ -175,18 +189,32 @@ def _own(found: Registered, kind: GroupVersionKind) -> Stored:
     return found.stored
 
 
-async def _check_served(call: Call, kind: GroupVersionKind) -> None:
+async def _check_kind(call: Call, kind: GroupVersionKind, objects: Iterable[Registered]) -> None:
     """
-    A kind that nobody serves may be installed later; a version beside those that are served won't.
+    A kind that nobody serves may be installed later. A version beside those that are served won't,
+    nor will a kind that differs from another one in case only.
 
     Raises:
-        BadRequestError: the API server serves the kind in other versions only.
+        BadRequestError: the API server serves the kind in other versions, or in another case.
+        ConflictError: there is a mapping for it in another case, and it is not known to be served.
     """
-    if call.rest.served is None:
+    kinds: Mapping[str, Sequence[str]] = {}
+    if call.rest.served is not None:
+        kinds = await call.rest.served.kinds_of(kind.group)
+    if versions := kinds.get(kind.kind, ()):
+        if kind.version not in versions:
+            served = ", ".join(versions)
+            problem = f"{kind.kind} is not served as {kind.version}, but as {served}"
+            raise BadRequestError("workloadType.version", problem)
         return
-    versions = await call.rest.served.versions_of(kind.group, kind.kind)
-    if versions and kind.version not in versions:
-        served = ", ".join(versions)
-        raise BadRequestError(
-            "workloadType.version", f"{kind.kind} is not served as {kind.version}, but as {served}"
+    for other in kinds:
+        if other.lower() == kind.kind.lower():
+            problem = f"{other} is served, not {kind.kind}: kinds are told apart by case"
+            raise BadRequestError("workloadType.kind", problem)
+    twin = next((one for one in objects if differs_in_case(one.kind, kind)), None)
+    if twin is not None:
+        whose = "system " if twin.is_system else ""
+        raise ConflictError(
+            f"there is a {whose}mapping for {twin.kind} already; {kind} differs from it in case"
+            " only, by which kinds are told apart"
         )

@@ -12,10 +12,10 @@ from webhook.mapping.compiled import CompiledMapping
 from webhook.mapping.fields import Field
 from webhook.model.decision import Rule
 from webhook.model.values import FieldType
-from webhook.policy.enforcement import CompiledPolicy
 from webhook.policy.explain import explain
-from webhook.policy.native_fields import ROLES, NativeFields
-from webhook.policy.rule_values import rule_named
+from webhook.policy.native.native_fields import ROLES, NativeFields
+from webhook.policy.rules.enforcement import CompiledPolicy
+from webhook.policy.rules.rule_values import rule_named
 
 SECTIONS = ("defaults", "rules", "imposedAssets")
 _PARTS = ("instances", "attributes")

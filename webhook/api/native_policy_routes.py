@@ -9,7 +9,7 @@ from aiohttp import web
 
 from webhook.api.access import Call, begin
 from webhook.api.answers import answer_body, answer_json
-from webhook.api.document_names import changed_manifest, manifest_of
+from webhook.api.document_names import manifest_of
 from webhook.api.effective import policies_held
 from webhook.api.merging import merge_patch
 from webhook.api.native_policies import (
@@ -19,8 +19,9 @@ from webhook.api.native_policies import (
     reset_fields,
 )
 from webhook.api.native_policy_places import PolicyPlace, absent, find_place, types_of
+from webhook.api.preconditions import Precondition, read_precondition
 from webhook.api.problems import BadRequestError
-from webhook.api.requests import check_keys, check_query, read_flag, read_object, read_precondition
+from webhook.api.requests import check_keys, check_query, read_flag, read_object
 from webhook.api.resources import (
     SHOWN_KEYS,
     WORKLOAD_POLICIES,
@@ -29,7 +30,14 @@ from webhook.api.resources import (
     list_objects,
     spec_of,
 )
-from webhook.api.scope_units import ID_KEYS, ScopeUnit, read_scope, scope_of_spec, show_unit
+from webhook.api.scope_units import (
+    ID_KEYS,
+    ScopeUnit,
+    read_scope,
+    read_scope_filter,
+    scope_of_spec,
+    show_unit,
+)
 from webhook.errors import ConflictError, NotFoundError
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.names import did_you_mean
@@ -51,14 +59,14 @@ async def list_all(request: web.Request) -> web.Response:
     await call.may("list", WORKLOAD_POLICIES)
     check_query(request, ("workloadType", "includeFallbackPolicies", *_PLACE))
     wanted = request.query.get("workloadType", "").lower()
-    place = read_scope(request.query) if "scope" in request.query else None
+    place = read_scope_filter(request.query)
     found = []
     for one in await list_objects(call.rest.store, WORKLOAD_POLICIES):
         at = scope_of_spec(one.spec)
         for workload_type in types_of(one.spec):
             if wanted not in ("", workload_type.lower()) or at is None:
                 continue
-            if place is None or (place.scope, place.unit) == (at.scope, at.unit):
+            if place.holds(at):
                 found.append({"type": workload_type, "meta": _meta(call, one, at)})
     return answer_json({"policies": found, "next": None})
 
@@ -83,7 +91,7 @@ async def replace(request: web.Request) -> web.Response:
     check_query(request, (*_WRITING, *_PLACE))
     validate_only = read_flag(request, "validateOnly")
     body = await read_object(request)
-    expected, meta = read_precondition(request, _meta_of(body)), _meta_of(body)
+    condition, meta = read_precondition(request, _meta_of(body)), _meta_of(body)
     place = await find_place(call, read_scope({**request.query, **meta}))
     if place.own is None:
         await call.may("create", WORKLOAD_POLICIES)
@@ -91,10 +99,8 @@ async def replace(request: web.Request) -> web.Response:
         await call.may("update", WORKLOAD_POLICIES, place.own.name)
     check_keys(body, "meta", "policy", "effective", "effectiveUpdatedAt", "type")
     place.require_free()
-    if expected and place.own is None:
-        raise ConflictError("it was changed meanwhile: it is gone")
     policy = canonical_policy(place.mapping, _policy_of(body))
-    return await _write(call, place, lambda _: policy, meta, expected, validate_only=validate_only)
+    return await _write(call, place, lambda _: policy, meta, condition, validate_only=validate_only)
 
 
 @routes.patch("/api/v2/policy/{type}")
@@ -104,7 +110,7 @@ async def change(request: web.Request) -> web.Response:
     check_query(request, (*_WRITING, *_PLACE))
     validate_only = read_flag(request, "validateOnly")
     body = await read_object(request)
-    expected, meta = read_precondition(request, _meta_of(body)), _meta_of(body)
+    condition, meta = read_precondition(request, _meta_of(body)), _meta_of(body)
     place = await find_place(call, read_scope({**request.query, **meta}))
     await call.may("patch", WORKLOAD_POLICIES, place.own.name if place.own else place.name)
     check_keys(body, "meta", "policy", "reset", "effective", "effectiveUpdatedAt", "type")
@@ -119,7 +125,7 @@ async def change(request: web.Request) -> web.Response:
         merged: dict[str, Any] = merge_patch(left, patch)
         return merged
 
-    return await _write(call, place, changed, meta, expected, validate_only=validate_only)
+    return await _write(call, place, changed, meta, condition, validate_only=validate_only)
 
 
 @routes.delete("/api/v2/policy/{type}")
@@ -134,8 +140,8 @@ async def delete(request: web.Request) -> web.Response:
         if place.others:
             raise ConflictError(f"{place.others[0].name} is a system policy; it can't be deleted")
         raise NotFoundError(absent(place))
-    expected = read_precondition(request)
-    await call.writer.delete(WORKLOAD_POLICIES, place.own, expected=expected)
+    condition = read_precondition(request)
+    await call.writer.delete(WORKLOAD_POLICIES, place.own, condition=condition)
     return web.Response(status=204)
 
 
@@ -144,7 +150,7 @@ async def _write(
     place: PolicyPlace,
     changed: Any,
     meta: Mapping[str, Any],
-    expected: str,
+    condition: Precondition,
     *,
     validate_only: bool,
 ) -> web.Response:
@@ -160,25 +166,25 @@ async def _write(
         policy = changed({key: spec[key] for key in SECTIONS if key in spec})
         return {**kept, **{key: value for key, value in policy.items() if value is not None}}
 
+    writer = call.trial_writer if validate_only else call.writer
     if place.own is None:
         manifest = manifest_of(
             WORKLOAD_POLICIES, place.name, spec_after({}), annotations=annotations
         )
+        stored = await writer.create(WORKLOAD_POLICIES, manifest, condition)
     else:
-        manifest = changed_manifest(place.own, spec_after(spec_of(place.own)), annotations)
+        stored = await writer.change(
+            WORKLOAD_POLICIES, place.own, spec_after, condition=condition, annotations=annotations
+        )
     if validate_only:
-        await call.writer.check(WORKLOAD_POLICIES, manifest, place.own.source if place.own else "")
-        policy = {key: manifest["spec"][key] for key in SECTIONS if key in manifest["spec"]}
-        shown = {**show_unit(place.at.scope.value, place.at.unit)}
+        spec = spec_of(stored)
+        policy = {key: spec[key] for key in SECTIONS if key in spec}
+        shown: dict[str, Any] = show_unit(place.at.scope.value, place.at.unit)
         if display:
             shown["name"] = display
+        if call.warnings:
+            shown["warnings"] = call.warnings
         return answer_json({"type": place.type, "meta": shown, "policy": policy})
-    if place.own is None:
-        stored = await call.writer.create(WORKLOAD_POLICIES, manifest)
-    else:
-        stored = await call.writer.change(
-            WORKLOAD_POLICIES, place.own, spec_after, expected=expected, annotations=annotations
-        )
     found = Registered(WORKLOAD_POLICIES, stored.name, spec_of(stored), stored)
     return await _answer(call, place, found, status=201 if place.own is None else 200)
 
@@ -208,7 +214,7 @@ def _meta(call: Call, found: Registered, at: ScopeUnit) -> dict[str, Any]:
     if found.stored is not None:
         annotations = found.stored.manifest["metadata"].get("annotations") or {}
         meta["name"] = annotations.get(NAME_ANNOTATION, found.name)
-        meta |= envelope_of(found.stored, call.snapshot)
+        meta |= envelope_of(found.stored, call.snapshot, call.warnings)
     return {**meta, **show_unit(at.scope.value, at.unit)}
 
 

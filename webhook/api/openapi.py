@@ -31,8 +31,10 @@ class Operation:
 
 _LIST = ("filterBy", "sortBy", "sortOrder", "limit", "next")
 _PLACE = ("scope", "projectId", "departmentId", "clusterId")
-_WRITING = ("validateOnly", "approveClusterDeletion", "If-Match")
-_CHANGE = (404, 409)
+_CONDITIONS = ("If-Match", "If-None-Match")
+_WRITING = ("validateOnly", "approveClusterDeletion", *_CONDITIONS)
+_CREATE = (409, 412)
+_CHANGE = (404, *_CREATE)
 
 
 def _registry(path: str, noun: str, schema: str) -> tuple[Operation, ...]:
@@ -40,18 +42,20 @@ def _registry(path: str, noun: str, schema: str) -> tuple[Operation, ...]:
     return (
         Operation("get", path, f"List all {noun}s", f"{schema}List", parameters=_LIST),
         Operation(
-            "post", path, f"Create a {noun}", f"{schema}Answer", schema, 201, problems=(409,)
+            *("post", path, f"Create a {noun}", f"{schema}Answer", schema, 201),
+            parameters=_CONDITIONS,
+            problems=_CREATE,
         ),
         Operation("get", one, f"Get a {noun}", f"{schema}Answer", problems=(404,)),
         Operation(
             *("patch", one, f"Update a {noun}", f"{schema}Answer", "MergePatch"),
-            parameters=("If-Match",),
+            parameters=_CONDITIONS,
             problems=_CHANGE,
         ),
         Operation(
             *("delete", one, f"Delete a {noun}"),
             status=204,
-            parameters=("If-Match",),
+            parameters=_CONDITIONS,
             problems=_CHANGE,
         ),
     )
@@ -66,18 +70,20 @@ OPERATIONS: tuple[Operation, ...] = (
     *_registry("/api/v1/policies/field-groups", "field group", "FieldGroup"),
     Operation("get", _MAPPINGS, "List all mappings", "MappingList", parameters=_LIST),
     Operation(
-        "post", _MAPPINGS, "Create a mapping", "MappingAnswer", "Mapping", 201, problems=(409,)
+        *("post", _MAPPINGS, "Create a mapping", "MappingAnswer", "Mapping", 201),
+        parameters=_CONDITIONS,
+        problems=_CREATE,
     ),
     Operation(
         *("patch", _MAPPINGS, "Update the mapping of a workload type"),
         *("MappingAnswer", "MappingPatch"),
-        parameters=("If-Match",),
+        parameters=_CONDITIONS,
         problems=_CHANGE,
     ),
     Operation(
         *("delete", _MAPPINGS, "Delete the mapping of a workload type", None, "MappingReference"),
         status=204,
-        parameters=("If-Match",),
+        parameters=_CONDITIONS,
         problems=_CHANGE,
     ),
     Operation(
@@ -92,7 +98,9 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("get", _POLICIES, "List policies", "PolicyList", parameters=_LIST),
     Operation(
-        "post", _POLICIES, "Create a policy", "PolicyAnswer", "Policy", 201, problems=(404, 409)
+        *("post", _POLICIES, "Create a policy", "PolicyAnswer", "Policy", 201),
+        parameters=_CONDITIONS,
+        problems=_CHANGE,
     ),
     Operation(
         *("post", f"{_POLICIES}/effective", "What is in force for a kind in all of a scope"),
@@ -103,19 +111,19 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         *("put", _POLICIES + "/{id}", "Replace rules and description of a policy"),
         *("PolicyAnswer", "PolicyUpdate"),
-        parameters=("If-Match",),
+        parameters=_CONDITIONS,
         problems=_CHANGE,
     ),
     Operation(
         *("patch", _POLICIES + "/{id}", "Update a policy; rules merge by identity"),
         *("PolicyAnswer", "PolicyUpdate"),
-        parameters=("If-Match",),
+        parameters=_CONDITIONS,
         problems=_CHANGE,
     ),
     Operation(
         *("delete", _POLICIES + "/{id}", "Delete a policy"),
         status=204,
-        parameters=("If-Match",),
+        parameters=_CONDITIONS,
         problems=_CHANGE,
     ),
     Operation(
@@ -142,7 +150,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         *("delete", _NATIVE, "Delete the policy of a type and scope"),
         status=204,
-        parameters=("approveClusterDeletion", "If-Match", *_PLACE),
+        parameters=("approveClusterDeletion", *_CONDITIONS, *_PLACE),
         problems=_CHANGE,
     ),
     Operation(
@@ -184,7 +192,11 @@ _PARAMETERS: Mapping[str, Json] = {
     "project": {"schema": TEXT},
     "department": {"schema": TEXT},
     "user": {"schema": TEXT},
-    "If-Match": {"schema": TEXT, "description": "The resourceVersion that is to be changed."},
+    "If-Match": {
+        "schema": TEXT,
+        "description": "The resourceVersion that is to be changed; `*`: any, but nothing new.",
+    },
+    "If-None-Match": {"schema": TEXT, "description": "`*`: nothing that is there already."},
 }
 
 _COLUMNS = {
@@ -272,7 +284,7 @@ def _parameters(operation: Operation) -> list[Json]:
     for name in operation.parameters:
         described = {
             "name": name,
-            "in": "header" if name == "If-Match" else "query",
+            "in": "header" if name in _CONDITIONS else "query",
             **_PARAMETERS[name],
         }
         if name == "sortBy":

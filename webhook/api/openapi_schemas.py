@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from webhook.api.policy_routes import DESCRIPTION_MAX_CHARS
 from webhook.model.documents import (
     FieldGroupSpec,
     FormatterSpec,
@@ -32,9 +33,15 @@ _UNITS: Json = {
 }
 _ENVELOPE: Json = {
     "resourceVersion": TEXT,
-    "createdAt": TEXT,
+    "createdAt": {"type": "string", "description": "In a cluster; files have no such time."},
+    "updatedAt": TEXT,
     "readOnly": {"type": "string", "description": "Why it can't be changed here."},
     "problems": {"type": "array", "items": TEXT, "description": "Why it is not in force."},
+    "warnings": {
+        "type": "array",
+        "items": TEXT,
+        "description": "It is in force, and perhaps not what its author wanted.",
+    },
 }
 
 
@@ -59,7 +66,8 @@ def build_schemas() -> dict[str, Json]:
     schemas["FieldGroup"] = _named(group, name)
     schemas["Mapping"] = {**mapping, "title": "Mapping"}
     rules = policy["properties"]["rules"]
-    content = {"description": TEXT, "rules": rules, "mode": policy["properties"]["mode"]}
+    text = {**TEXT, "minLength": 1, "maxLength": DESCRIPTION_MAX_CHARS}
+    content = {"description": text, "rules": rules, "mode": policy["properties"]["mode"]}
     place = {"workloadType": kind, "scope": SCOPE, **_UNITS}
     schemas["Policy"] = _object(
         {"name": TEXT, **place, **content}, required=("workloadType", "scope")

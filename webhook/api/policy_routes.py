@@ -17,8 +17,9 @@ from webhook.api.document_names import (
 )
 from webhook.api.effective import effective_rules, policies_held
 from webhook.api.merging import merge_rules
+from webhook.api.preconditions import Precondition, read_precondition
 from webhook.api.problems import BadRequestError
-from webhook.api.requests import check_keys, check_query, read_object, read_precondition
+from webhook.api.requests import check_keys, check_query, read_object
 from webhook.api.resources import (
     GVK_POLICIES,
     SHOWN_KEYS,
@@ -35,10 +36,24 @@ from webhook.model.names import did_you_mean
 from webhook.store.source import Stored
 
 COLUMNS = (
-    *("id", "name", "type", "scope", "description", "group", "version", "kind", "createdAt"),
+    *(
+        "id",
+        "name",
+        "type",
+        "scope",
+        "description",
+        "group",
+        "version",
+        "kind",
+        "createdAt",
+        "updatedAt",
+    ),
 )
 _IDENTITY = ("workloadType", "scope", *ID_KEYS.values())
 _CONTENT = ("description", "rules", "mode")
+
+# That of the workload types API, as is that it isn't empty.
+DESCRIPTION_MAX_CHARS = 1023
 
 # Ids are UUIDs: no other path below `/policies` is one.
 _ONE = "/api/v1/policies/{id:[0-9a-fA-F-]{36}}"
@@ -64,15 +79,18 @@ async def create(request: web.Request) -> web.Response:
     check_query(request, ())
     body = await read_object(request)
     check_keys(body, "name", *_IDENTITY, *_CONTENT)
+    _check_description(body)
     kind, place = read_workload_type(body), read_scope(body)
     objects = await list_objects(call.rest.store, GVK_POLICIES)
-    name = _name_for(body.get("name"), kind, place, objects)
+    condition = read_precondition(request)
+    name = _name_for(body.get("name"), kind, place, objects, condition)
     spec = {
         "workloadType": _show_kind(kind),
         **place.spec,
         **{key: body[key] for key in _CONTENT if body.get(key) is not None},
     }
-    stored = await call.writer.create(GVK_POLICIES, manifest_of(GVK_POLICIES, name, spec))
+    manifest = manifest_of(GVK_POLICIES, name, spec)
+    stored = await call.writer.create(GVK_POLICIES, manifest, condition)
     shown = _show(call, Registered(GVK_POLICIES, name, spec_of(stored), stored), effective=True)
     return answer_body(shown, status=201)
 
@@ -116,14 +134,14 @@ async def replace(request: web.Request) -> web.Response:
     found = await _find(call, "update")
     check_query(request, ())
     body = await read_object(request)
-    expected = read_precondition(request, body)
+    condition = read_precondition(request, body)
     _check_same(found, body)
     content = {key: body[key] for key in _CONTENT if body.get(key) is not None}
 
     def changed(spec: dict[str, Any]) -> dict[str, Any]:
         return {**{key: value for key, value in spec.items() if key not in _CONTENT}, **content}
 
-    return await _change(call, found, changed, expected)
+    return await _change(call, found, changed, condition)
 
 
 @routes.patch(_ONE)
@@ -133,7 +151,7 @@ async def change(request: web.Request) -> web.Response:
     found = await _find(call, "patch")
     check_query(request, ())
     body = await read_object(request)
-    expected = read_precondition(request, body)
+    condition = read_precondition(request, body)
     _check_same(found, body)
 
     def changed(spec: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +165,7 @@ async def change(request: web.Request) -> web.Response:
             merged["rules"] = merge_rules(spec.get("rules"), body["rules"])
         return merged
 
-    return await _change(call, found, changed, expected)
+    return await _change(call, found, changed, condition)
 
 
 @routes.delete(_ONE)
@@ -156,12 +174,14 @@ async def delete(request: web.Request) -> web.Response:
     call = await begin(request)
     found = await _find(call, "delete")
     check_query(request, ())
-    await call.writer.delete(GVK_POLICIES, _own(found), expected=read_precondition(request))
+    await call.writer.delete(GVK_POLICIES, _own(found), condition=read_precondition(request))
     return web.Response(status=204)
 
 
-async def _change(call: Call, found: Registered, changed: Any, expected: str) -> web.Response:
-    stored = await call.writer.change(GVK_POLICIES, _own(found), changed, expected=expected)
+async def _change(
+    call: Call, found: Registered, changed: Any, condition: Precondition
+) -> web.Response:
+    stored = await call.writer.change(GVK_POLICIES, _own(found), changed, condition=condition)
     found = Registered(GVK_POLICIES, stored.name, spec_of(stored), stored)
     return answer_body(_show(call, found, effective=True))
 
@@ -189,21 +209,28 @@ def _own(found: Registered) -> Stored:
 
 
 def _name_for(
-    told: Any, kind: GroupVersionKind, place: ScopeUnit, objects: list[Registered]
+    told: Any,
+    kind: GroupVersionKind,
+    place: ScopeUnit,
+    objects: list[Registered],
+    condition: Precondition,
 ) -> str:
     """
     The name of a new policy: the one that is given, or made from its kind and scope.
 
     Raises:
         ConflictError: there is a policy of that name, or without one of that kind and scope.
+        PreconditionError: that is so, and *condition* asks for none.
     """
     if told is not None:
         name = read_document_name(told)
         if any(one.name.lower() == name for one in objects):
+            condition.check_shipped()
             raise ConflictError(f"there is a policy {name!r} already")
         return name
     for one in objects:
         if one.kind == kind and _is_at(one.spec, place):
+            condition.check_shipped()
             where = f"{place.scope} {place.unit}".strip()
             raise ConflictError(
                 f"there is a policy for {kind} at {where} already: {one.name} (id {one.id});"
@@ -219,12 +246,28 @@ def _is_at(spec: Mapping[str, Any], place: ScopeUnit) -> bool:
     return there is not None and (there.scope, there.unit) == (place.scope, place.unit)
 
 
+def _check_description(body: Mapping[str, Any], known: Any = None) -> None:
+    """
+    Raises:
+        BadRequestError: the description is too short or too long, and not the *known* one, which
+            somebody else may have written.
+    """
+    told = body.get("description")
+    if isinstance(told, str) and told != known and not 1 <= len(told) <= DESCRIPTION_MAX_CHARS:
+        raise BadRequestError(
+            "description",
+            f"must have 1 to {DESCRIPTION_MAX_CHARS} characters, not {len(told)}"
+            "; a policy without one leaves it out",
+        )
+
+
 def _check_same(found: Registered, body: dict[str, Any]) -> None:
     """
     Raises:
         BadRequestError: *body* has unknown keys, or would move the policy elsewhere.
     """
     check_keys(body, "name", *_IDENTITY, *_CONTENT, *SHOWN_KEYS, "effectiveRules")
+    _check_description(body, found.spec.get("description"))
     there = scope_of_spec(found.spec)
     if body.get("workloadType") is not None and read_workload_type(body) != found.kind:
         raise BadRequestError("workloadType", "can't be changed")
@@ -252,7 +295,9 @@ def _show(call: Call, found: Registered, *, effective: bool = False) -> dict[str
     if effective and place is not None:
         held = policies_held(call.snapshot, found.kind, place, is_strict=False)
         body["effectiveRules"] = effective_rules(held)
-    return {**body, **(envelope_of(found.stored, call.snapshot) if found.stored else {})}
+    if found.stored is None:
+        return body
+    return {**body, **envelope_of(found.stored, call.snapshot, call.warnings)}
 
 
 def _show_kind(kind: GroupVersionKind) -> dict[str, str]:

@@ -44,6 +44,10 @@ class HeldError(ConflictError):
         self.details = details
 
 
+class PreconditionError(WebhookError):
+    """What a request asks to be so before anything is done, is not so."""
+
+
 class MediaTypeError(WebhookError):
     """A body is of a type that is not read here."""
 
@@ -58,6 +62,7 @@ STATUS_BY_ERROR: dict[type[Exception], int] = {
     SlowBodyError: 408,
     ConflictError: 409,
     RefusedError: 400,
+    PreconditionError: 412,
     BodyTooLargeError: 413,
     MediaTypeError: 415,
     BusyError: 503,

@@ -10,8 +10,9 @@ from webhook.api.access import Call, begin
 from webhook.api.answers import LIST_PARAMETERS, answer_list, answer_object
 from webhook.api.document_names import document_name_for, manifest_of, read_name
 from webhook.api.merging import merge_patch
+from webhook.api.preconditions import CHANGED, Precondition, read_precondition
 from webhook.api.problems import BadRequestError
-from webhook.api.requests import check_query, read_object, read_precondition
+from webhook.api.requests import check_query, read_object
 from webhook.api.resources import (
     FIELD_GROUPS,
     FORMATTERS,
@@ -26,7 +27,7 @@ from webhook.api.resources import (
 from webhook.errors import ConflictError, NotFoundError
 from webhook.store.source import Stored
 
-COLUMNS = ("id", "name", "scope", "description", "createdAt")
+COLUMNS = ("id", "name", "scope", "description", "createdAt", "updatedAt")
 
 routes = web.RouteTableDef()
 
@@ -60,17 +61,17 @@ def _add_routes(resource: Resource, path: str) -> None:
         found = await _find(call, resource, "patch")
         check_query(request, ())
         patch = without_shown(await read_object(request), "scope")
-        expected = read_precondition(request, patch)
+        condition = read_precondition(request, patch)
         if str(patch.get("name", found.name)).lower() != found.name.lower():
             raise BadRequestError("name", "can't be changed")
         if found.stored is None:
-            await _extend_system_group(call, found, patch, expected)
+            await _extend_system_group(call, found, patch, condition)
         else:
             await call.writer.change(
                 resource,
                 found.stored,
                 lambda spec: {**merge_patch(spec, patch), "name": found.name},
-                expected=expected,
+                condition=condition,
             )
         objects = await list_objects(call.rest.store, resource)
         return answer_object(call, find_by_name(objects, found.name) or found)
@@ -80,7 +81,7 @@ def _add_routes(resource: Resource, path: str) -> None:
         call = await begin(request)
         found = await _find(call, resource, "delete")
         check_query(request, ())
-        await call.writer.delete(resource, _own(found), expected=read_precondition(request))
+        await call.writer.delete(resource, _own(found), condition=read_precondition(request))
         return web.Response(status=204)
 
 
@@ -117,25 +118,29 @@ def _own(found: Registered) -> Stored:
 
 async def _create(call: Call, resource: Resource, body: dict[str, Any]) -> web.Response:
     name = read_name(body)
+    condition = read_precondition(call.request)
     objects = await list_objects(call.rest.store, resource)
     twin = find_by_name(objects, name)
     if twin is not None:
+        condition.check_shipped()
         whose = "system " if twin.is_system else ""
         raise ConflictError(f"there is a {whose}{resource.noun} {twin.name!r} already")
     taken = [one.stored.name for one in objects if one.stored is not None]
     manifest = manifest_of(resource, document_name_for([name], taken), body)
-    stored = await call.writer.create(resource, manifest)
+    stored = await call.writer.create(resource, manifest, condition)
     return answer_object(call, Registered(resource, name, spec_of(stored), stored), status=201)
 
 
 async def _extend_system_group(
-    call: Call, group: Registered, patch: dict[str, Any], expected: str
+    call: Call, group: Registered, patch: dict[str, Any], condition: Precondition
 ) -> None:
     """
     Keep what *patch* adds to a group of the system in a document of its own.
 
     Raises:
-        ConflictError: it is no field group, or *patch* would change what ships with us.
+        ConflictError: it is no field group, *patch* would change what ships with us, or
+            *condition* means a version, which such a group has none of before it is added to.
+        PreconditionError: *condition* asks for none.
     """
     if group.resource is not FIELD_GROUPS:
         _own(group)
@@ -151,28 +156,26 @@ async def _extend_system_group(
             raise BadRequestError(key, "must be an object")
         for twice in sorted(value.keys() & shipped.spec.get(key, {}).keys()):
             raise ConflictError(f"{group.name} is a system field group; {twice} can't be changed")
-    documents = await call.rest.store.list_documents(FIELD_GROUPS.kind)
-    additions = [
-        one
-        for one in documents
-        if str(spec_of(one).get("name", one.name)).lower() == group.name.lower()
-    ]
-    writable = [one for one in additions if not one.read_only]
 
     def merged(spec: dict[str, Any]) -> dict[str, Any]:
         return {**merge_patch(spec, patch), "name": group.name}
 
-    if not writable:
-        if additions:
-            raise ConflictError(additions[0].read_only)
+    written = group.written
+    if written is None:
+        if group.additions:
+            raise ConflictError(group.additions[0].read_only)
+        condition.check_shipped()
+        if condition.versions:
+            raise ConflictError(CHANGED)
+        documents = await call.rest.store.list_documents(FIELD_GROUPS.kind)
         name = document_name_for([group.name], [one.name for one in documents])
         await call.may("create", FIELD_GROUPS, name)
         await call.writer.create(FIELD_GROUPS, manifest_of(FIELD_GROUPS, name, merged({})))
         return
-    left = merged(spec_of(writable[0]))
-    await call.may("patch", FIELD_GROUPS, writable[0].name)
+    left = merged(spec_of(written))
+    await call.may("patch", FIELD_GROUPS, written.name)
     if left.get("fields") or left.get("itemSelectors"):
-        await call.writer.change(FIELD_GROUPS, writable[0], merged, expected=expected)
+        await call.writer.change(FIELD_GROUPS, written, merged, condition=condition)
     else:
-        await call.may("delete", FIELD_GROUPS, writable[0].name)
-        await call.writer.delete(FIELD_GROUPS, writable[0], expected=expected)
+        await call.may("delete", FIELD_GROUPS, written.name)
+        await call.writer.delete(FIELD_GROUPS, written, condition=condition)

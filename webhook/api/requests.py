@@ -1,4 +1,4 @@
-"""What requests of the API say: their bodies, queries and preconditions."""
+"""What requests of the API say: their bodies and queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from aiohttp.hdrs import CONTENT_ENCODING, IF_MATCH
+from aiohttp.hdrs import CONTENT_ENCODING
 
 from webhook.admission.decode import check_shape
 from webhook.api.bodies import BIG_BODY_BYTES
@@ -31,14 +31,18 @@ _CONTENT_TYPES = ("application/json", "application/merge-patch+json")
 PATIENCE_S = 10.0
 
 
-async def read_object(request: web.Request) -> dict[str, Any]:
+async def read_object(request: web.Request, *, optional: bool = False) -> dict[str, Any]:
     """
     The body of *request*, which is to be one JSON object of at most `DOCUMENT_MAX_BYTES`.
+
+    An *optional* one that is not there is empty: what is needed in it is then said by its name.
 
     Raises:
         BadRequestError: it is something else.
         MediaTypeError, BodyTooLargeError, SlowBodyError, BusyError, DecodeError: as they say.
     """
+    if optional and not request.body_exists:
+        return {}
     async with _reading(request) as body:
         if len(body) > DOCUMENT_MAX_BYTES:
             raise BadRequestError("body", f"is larger than {DOCUMENT_MAX_BYTES // 2**20} MiB")
@@ -63,6 +67,8 @@ async def read_manifests(request: web.Request) -> list[Manifest]:
 
 def _reading(request: web.Request) -> AbstractAsyncContextManager[bytes]:
     services = request.app[SERVICES]
+    if not request.body_exists:
+        raise BadRequestError("body", "is needed")
     if request.content_type not in _CONTENT_TYPES:
         raise MediaTypeError("the content type must be application/json")
     encoding = request.headers.get(CONTENT_ENCODING, "").lower()
@@ -137,23 +143,3 @@ def read_flag(request: web.Request, name: str) -> bool:
     if text not in ("true", "false"):
         raise BadRequestError(name, "must be true or false")
     return text == "true"
-
-
-def read_precondition(request: web.Request, body: dict[str, Any] | None = None) -> str:
-    """
-    The version that the caller means to change, from `If-Match` or, taken out of *body*,
-    `resourceVersion`; empty if he doesn't say.
-
-    Raises:
-        BadRequestError: it is no text, or the two differ.
-    """
-    given = body.pop("resourceVersion", None) if body is not None else None
-    if given is not None and not isinstance(given, str):
-        raise BadRequestError("resourceVersion", "must be text")
-    header = request.headers.get(IF_MATCH, "").strip()
-    tag = header.removeprefix("W/").strip('"')
-    if tag in ("", "*"):
-        return given or ""
-    if given and given != tag:
-        raise BadRequestError("resourceVersion", "is not that of If-Match")
-    return tag

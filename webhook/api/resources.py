@@ -2,7 +2,8 @@
 The objects of the API: which documents they are, what they are called, how they are shown.
 
 An answer has the body that the object was registered with, and beside it `id`, `scope`,
-`resourceVersion` and, where they are known, `createdAt` and `problems`.
+`resourceVersion` and, where they are known, `createdAt` and `updatedAt`. `problems` say why it is
+not in force, `warnings` what its author may not have meant.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from webhook.api.body_paths import in_body
 from webhook.catalog import builtin_documents
-from webhook.errors import ConflictError
 from webhook.model.documents import Document, Kind
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Scope
@@ -52,13 +53,21 @@ class Registered:
     One object as the API knows it.
 
     *name* is that of formatters and field groups as their author spells it, of the others that of
-    the document. *stored* is None for what ships with us.
+    the document. *stored* is None for what ships with us; to a group of ours *additions* add.
     """
 
     resource: Resource
     name: str
     spec: Mapping[str, Any]
     stored: Stored | None = None
+    additions: tuple[Stored, ...] = ()
+
+    @property
+    def written(self) -> Stored | None:
+        """The document that a change of it is written to; None where there is none yet."""
+        if self.stored is not None:
+            return self.stored
+        return next((one for one in self.additions if not one.read_only), None)
 
     @property
     def is_system(self) -> bool:
@@ -116,22 +125,20 @@ def version_of(stored: Stored) -> str:
     return f"{stored.resource_version}.{generation}.{uid[:8]}"
 
 
-def check_version(stored: Stored, expected: str) -> None:
+def has_version(stored: Stored, version: str) -> bool:
     """
-    Raises:
-        ConflictError: *stored* has another content than the version that the caller *expected*
-            (a resourceVersion of an answer, or that of the document itself; empty: any).
+    Whether *stored* has the content that *version* had: a resourceVersion of an answer, or that of
+    the document itself.
     """
     now = version_of(stored)
-    if expected in ("", now, stored.resource_version):
-        return
+    if version in (now, stored.resource_version):
+        return True
     content = now.partition(".")[2]
-    if not content or expected.partition(".")[2] != content:
-        raise ConflictError("it was changed meanwhile; read it again")
+    return bool(content) and version.partition(".")[2] == content
 
 
 # What answers say of an object beside what can be written; whoever sends it back means nothing.
-SHOWN_KEYS = ("id", "createdAt", "problems", "readOnly")
+SHOWN_KEYS = ("id", "createdAt", "updatedAt", "problems", "warnings", "readOnly")
 
 
 def without_shown(body: Mapping[str, Any], *more: str) -> dict[str, Any]:
@@ -139,40 +146,67 @@ def without_shown(body: Mapping[str, Any], *more: str) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in (*SHOWN_KEYS, *more)}
 
 
-def show(registered: Registered, snapshot: Snapshot | None = None) -> dict[str, Any]:
-    """*registered* as an answer shows it; *snapshot* tells what is wrong with it."""
+def show(
+    registered: Registered, snapshot: Snapshot | None = None, warnings: Iterable[str] = ()
+) -> dict[str, Any]:
+    """
+    *registered* as an answer shows it; *snapshot* tells what is wrong with it, *warnings* were
+    given when it was written.
+    """
     body: dict[str, Any] = {"id": registered.id, "scope": registered.scope}
     if registered.resource in (FORMATTERS, FIELD_GROUPS):
         body["name"] = registered.name
     body |= {key: value for key, value in registered.spec.items() if key not in body}
     stored = registered.stored
     if stored is not None:
-        body |= envelope_of(stored, snapshot)
+        body |= envelope_of(stored, snapshot, warnings)
+    elif registered.additions:
+        body |= _envelope_of_additions(registered, snapshot, warnings)
     return body
 
 
-def envelope_of(stored: Stored, snapshot: Snapshot | None = None) -> dict[str, Any]:
+def _envelope_of_additions(
+    group: Registered, snapshot: Snapshot | None, warnings: Iterable[str]
+) -> dict[str, Any]:
+    """What an answer says of the documents that add to a group of ours."""
+    told: dict[str, Any] = {}
+    if group.written is not None:
+        told["resourceVersion"] = version_of(group.written)
+    else:
+        told["readOnly"] = group.additions[0].read_only
+    updated = max([one.updated for one in group.additions])
+    if updated:
+        told["updatedAt"] = updated
+    return told | _findings(group.additions, snapshot, warnings)
+
+
+def envelope_of(
+    stored: Stored, snapshot: Snapshot | None = None, warnings: Iterable[str] = ()
+) -> dict[str, Any]:
     """What an answer says of the document behind an object."""
     told: dict[str, Any] = {"resourceVersion": version_of(stored)}
     created = stored.manifest["metadata"].get("creationTimestamp")
     if isinstance(created, str):
         told["createdAt"] = created
+    if stored.updated:
+        told["updatedAt"] = stored.updated
     if stored.read_only:
         told["readOnly"] = stored.read_only
-    problems = [] if snapshot is None else _problems_of(stored, snapshot)
-    if problems:
-        told["problems"] = problems
-    return told
+    return told | _findings((stored,), snapshot, warnings)
 
 
-def _problems_of(stored: Stored, snapshot: Snapshot) -> list[str]:
-    return [
-        f"{problem.path.removeprefix('spec.')}: {problem.problem}"
-        if problem.path
-        else problem.problem
-        for problem in snapshot.problems
-        if problem.document == stored.source
-    ]
+def _findings(
+    documents: Sequence[Stored], snapshot: Snapshot | None, warnings: Iterable[str]
+) -> dict[str, list[str]]:
+    """`problems` and `warnings` of *documents*, as far as there are any."""
+    found = {"problems": dict[str, None](), "warnings": dict.fromkeys(warnings)}
+    known = snapshot.problems if snapshot is not None else ()
+    for document in documents:
+        for problem in known:
+            if problem.document == document.source:
+                key = "warnings" if problem.is_harmless else "problems"
+                found[key][in_body(document.kind, problem.path, problem.problem)] = None
+    return {key: list(lines) for key, lines in found.items() if lines}
 
 
 # -- what is there ----------------------------------------------------------------------------
@@ -213,7 +247,8 @@ def _extend(group: Registered, additions: Sequence[Registered]) -> Registered:
         for key in ("fields", "itemSelectors"):
             if isinstance(addition.spec.get(key), Mapping):
                 spec[key] = {**spec.get(key, {}), **addition.spec[key]}
-    return replace(group, spec=spec)
+    documents = tuple(one.stored for one in additions if one.stored is not None)
+    return replace(group, spec=spec, additions=documents)
 
 
 def find_by_name(objects: Iterable[Registered], name: str) -> Registered | None:

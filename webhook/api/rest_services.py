@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +21,8 @@ _T = TypeVar("_T")
 class ServedKinds(Protocol):
     """Tells what the API server serves."""
 
-    async def versions_of(self, group: str, kind: str) -> Sequence[str]:
-        """The versions in which it serves *kind*; none if it doesn't."""
+    async def kinds_of(self, group: str) -> Mapping[str, Sequence[str]]:
+        """The kinds of *group* that it serves, and the versions of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,10 @@ class RestServices:
     # Where changes are compiled and submissions tried, so that reviews are answered meanwhile.
     # One thread, as there is one interpreter lock.
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "rest"))
+
+    @property
+    def has_cluster(self) -> bool:
+        return self.served is not None
 
     async def run(self, work: Callable[_P, _T], *args: _P.args, **kw: _P.kwargs) -> _T:
         """What *work* returns. Done in the thread."""

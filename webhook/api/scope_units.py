@@ -73,9 +73,7 @@ def read_scope(told: Mapping[str, Any]) -> ScopeUnit:
     text = told.get("scope")
     if text is None:
         raise BadRequestError("scope", "is needed")
-    scope = next((one for one in Scope if isinstance(text, str) and text.lower() == one), None)
-    if scope is None:
-        raise BadRequestError("scope", f"must be one of {', '.join(Scope)}")
+    scope = read_scope_word(text)
     ids: dict[Scope, str] = {}
     for of_scope, key in ID_KEYS.items():
         given = told.get(key)
@@ -93,6 +91,45 @@ def read_scope(told: Mapping[str, Any]) -> ScopeUnit:
     if scope in (Scope.DEPARTMENT, Scope.PROJECT) and not unit:
         raise BadRequestError(ID_KEYS[scope], f"is needed with scope {scope}")
     return ScopeUnit(scope, unit, tuple(ids.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeFilter:
+    """Which scopes and units are meant; None: any."""
+
+    scope: Scope | None
+    unit: str | None
+
+    def holds(self, at: ScopeUnit) -> bool:
+        return self.scope in (None, at.scope) and self.unit in (None, at.unit)
+
+
+def read_scope_filter(told: Mapping[str, Any]) -> ScopeFilter:
+    """
+    What the query of a list says of scopes and units. An id alone is about its own scope.
+
+    Raises:
+        BadRequestError: there is no such scope, or an id of a narrower one is given.
+    """
+    narrowest = next((scope for scope in reversed(list(ID_KEYS)) if told.get(ID_KEYS[scope])), None)
+    if told.get("scope") is None and narrowest is None:
+        return ScopeFilter(None, None)
+    scope = read_scope_word(told.get("scope", narrowest))
+    if narrowest is not None and narrowest.breadth > scope.breadth:
+        raise BadRequestError(ID_KEYS[narrowest], f"does not go with scope {scope}")
+    key = ID_KEYS.get(scope)
+    return ScopeFilter(scope, (told.get(key) or None) if key is not None else None)
+
+
+def read_scope_word(told: Any) -> Scope:
+    """
+    Raises:
+        BadRequestError: *told* is no scope.
+    """
+    scope = next((one for one in Scope if isinstance(told, str) and told.lower() == one), None)
+    if scope is None:
+        raise BadRequestError("scope", f"must be one of {', '.join(Scope)}")
+    return scope
 
 
 def scope_of_spec(spec: Mapping[str, Any]) -> ScopeUnit | None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
 
 from aiohttp import web
 
 from webhook.api.bodies import BodyRoom, Turns
 from webhook.api.rest_services import RestServices
 from webhook.mapping.evaluator import JqWorker
+from webhook.model.rightsizing.injections import Injection
+from webhook.model.rightsizing.policies import DocumentKey, Strategy
 from webhook.store.build import QueryCheck, SourceFile
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
@@ -79,7 +83,16 @@ class OwnDocuments:
     # Gives everything that is known now.
     sources: Callable[[], Sequence[SourceFile]]
     check_query: QueryCheck
+    # Finds out what the given document is judged by beside the others. Is quick, and never fails.
+    look_around: Callable[[dict[str, Any]], Awaitable[None]] | None = None
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "documents"))
+
+
+class Recommendations(Protocol):
+    """What pods are recommended, without asking anybody."""
+
+    def find(self, namespace: str, metadata: Mapping[str, Any], now: datetime) -> Injection | None:
+        """What a pod with this *metadata* is to be given, if it is made in *namespace* *now*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +121,11 @@ class Services:
     running: Running = field(default_factory=Running)
     # None: documents are written elsewhere, and reviews of them are none of our business.
     own_documents: OwnDocuments | None = None
+    # All strategies for GPUs that there are; None where that is not known, or for one that can't be
+    # read.
+    strategies: Callable[[], Mapping[DocumentKey, Strategy | None] | None] = lambda: None
+    # None: pods are given what they ask for.
+    recommendations: Recommendations | None = None
     # None: there is no API.
     rest: RestServices | None = None
 

@@ -8,15 +8,17 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from webhook.admission.texts import NAME_MAX_CHARS, clean
+from webhook.api.body_paths import in_body, without_spec
 from webhook.api.document_names import changed_manifest
+from webhook.api.preconditions import Precondition
 from webhook.api.problems import BadRequestError, HeldError
-from webhook.api.resources import Resource, check_version, spec_of
+from webhook.api.resources import Resource, spec_of
 from webhook.api.rest_services import RestServices
 from webhook.api.services import Services
 from webhook.errors import ConflictError, EvaluationError, StoreError
 from webhook.model.access import Caller
 from webhook.store.changes import ChangeCheck, check_change
-from webhook.store.snapshot import DocumentProblem, ProblemReason
+from webhook.store.snapshot import DocumentProblem, Door, ProblemReason
 from webhook.store.source import Stored
 
 log = logging.getLogger("gatewright.api")
@@ -28,24 +30,45 @@ _NEWS_S = 1.0
 _MAX_ATTEMPTS = 4
 _RESTLESS = "others change it all the time; try again"
 
+_ANY = Precondition()
+
 
 class Writer:
-    """Writes documents for one caller."""
+    """
+    Writes documents for one caller. What he should know of a write that succeeds is added to
+    *warnings*.
 
-    def __init__(self, services: Services, rest: RestServices, caller: Caller) -> None:
+    One that is only *trying* does all that a write does, and leaves out the last step of it.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        rest: RestServices,
+        caller: Caller,
+        *,
+        warnings: list[str],
+        trying: bool = False,
+    ) -> None:
         self._services = services
         self._rest = rest
         self._caller = caller
+        self._warnings = warnings
+        self._trying = trying
 
-    async def create(self, resource: Resource, manifest: dict[str, Any]) -> Stored:
+    async def create(
+        self, resource: Resource, manifest: dict[str, Any], condition: Precondition = _ANY
+    ) -> Stored:
         """
         Raises:
             BadRequestError: lint refuses it.
             ConflictError: there is one of this name, or another holds what it claims.
+            PreconditionError: *condition* asks for one that is there.
         """
+        condition.check_absent()
         async with self._rest.writes:
             await self._check(resource, put=manifest)
-            stored = await self._rest.store.create_document(manifest)
+            stored = await self._rest.store.create_document(manifest, dry_run=self._trying)
         self._tell("create", stored)
         return stored
 
@@ -62,7 +85,7 @@ class Writer:
         """
         async with self._rest.writes:
             await self._check(resource, put=manifest, source=source)
-            stored = await self._rest.store.replace_document(manifest)
+            stored = await self._rest.store.replace_document(manifest, dry_run=self._trying)
         self._tell("update", stored)
         return stored
 
@@ -72,20 +95,21 @@ class Writer:
         stored: Stored,
         changed: Callable[[dict[str, Any]], dict[str, Any]],
         *,
-        expected: str = "",
+        condition: Precondition = _ANY,
         annotations: Mapping[str, str] | None = None,
     ) -> Stored:
         """
         Replace the spec of *stored* by what *changed* makes of it.
 
-        If somebody else was faster, it is made anew of what he has written, unless the caller has
-        *expected* one version and no other.
+        If somebody else was faster, it is made anew of what he has written, unless *condition*
+        then no longer holds.
 
         Raises:
+            PreconditionError: *condition* asks for none.
             as `replace`.
         """
         for _ in range(_MAX_ATTEMPTS):
-            check_version(stored, expected)
+            condition.check(stored)
             if stored.read_only:
                 raise ConflictError(stored.read_only)
             manifest = changed_manifest(stored, changed(spec_of(stored)), annotations)
@@ -98,14 +122,18 @@ class Writer:
                 stored = now
         raise ConflictError(_RESTLESS)
 
-    async def delete(self, resource: Resource, stored: Stored, *, expected: str = "") -> None:
+    async def delete(
+        self, resource: Resource, stored: Stored, *, condition: Precondition = _ANY
+    ) -> None:
         """
         Raises:
             NotFoundError: it is gone already.
-            ConflictError: it is in use, was changed meanwhile, or is not the *expected* version.
+            ConflictError: it is in use, was changed meanwhile, or is not the version of
+                *condition*.
+            PreconditionError: *condition* asks for none.
         """
         for _ in range(_MAX_ATTEMPTS):
-            check_version(stored, expected)
+            condition.check(stored)
             if stored.read_only:
                 raise ConflictError(stored.read_only)
             try:
@@ -126,15 +154,6 @@ class Writer:
             await self._rest.store.delete_document(
                 stored.kind, stored.name, stored.resource_version
             )
-
-    async def check(self, resource: Resource, manifest: dict[str, Any], source: str = "") -> None:
-        """
-        Whether *manifest* could be written; nothing is.
-
-        Raises:
-            as `replace`.
-        """
-        await self._check(resource, put=manifest, source=source)
 
     async def _check(
         self,
@@ -157,8 +176,10 @@ class Writer:
             raise ConflictError(f"the {resource.noun} is in use by {', '.join(found.users)}")
         problems = [*found.problems, *found.missing]
         if not problems:
+            # Of the last attempt.
+            self._warnings[:] = [_line(resource, warning, own) for warning in found.warnings]
             return
-        lines = [_line(problem, own) for problem in problems]
+        lines = [_line(resource, problem, own) for problem in problems]
         if all(problem.reason is ProblemReason.FIELD_CONFLICT for problem in problems):
             raise HeldError(f"the {resource.noun} conflicts with others", "\n".join(lines))
         raise BadRequestError("", f"the {resource.noun} is wrong", "\n".join(lines))
@@ -182,6 +203,8 @@ class Writer:
 
     def _tell(self, verb: str, stored: Stored) -> None:
         """Who changed what. The store knows only us."""
+        if self._trying:
+            return
         log.info(
             "document written",
             extra={
@@ -193,9 +216,10 @@ class Writer:
         )
 
 
-def _line(problem: DocumentProblem, own: Container[str]) -> str:
-    """One problem as its author reads it: he has sent the spec alone."""
-    path = problem.path.removeprefix("spec.")
-    text = f"{path}: {problem.problem}" if path else problem.problem
+def _line(resource: Resource, problem: DocumentProblem, own: Container[str]) -> str:
+    """One problem as its author reads it."""
+    told = problem.told(Door.REST)
+    if problem.document in own:
+        return in_body(resource.kind, problem.path, told)
     # What the change makes wrong in others.
-    return text if problem.document in own else f"{problem.document}: {text}"
+    return f"{problem.document}: {without_spec(problem.path, told)}"

@@ -12,19 +12,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.catalog import native_places, native_rows_of
-from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, WORKLOAD_GROUP
-
-_FREE = {"x-kubernetes-preserve-unknown-fields": True}
+from webhook.catalog.crd_parts import FREE, column, define_crd
+from webhook.catalog.recommendation_crd import build_recommendation_crd
+from webhook.catalog.rightsizing_crds import build_rightsizing_crds
+from webhook.model.documents import (
+    MAX_ARGUMENTS,
+    MAX_FIELD_GROUPS,
+    MAX_FORMATTER_FIELDS,
+    MAX_GROUP_FIELDS,
+    MAX_ITEM_SELECTORS,
+    MAX_SPEC_SELECTORS,
+)
+from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, WORKLOAD_GROUP
 
 # Null is absent to a policy; the API server refuses it unless the schema says so.
-_SECTION = {"type": "object", "nullable": True, **_FREE}
+_SECTION = {"type": "object", "nullable": True, **FREE}
 
 _TEXT = {"type": "string", "nullable": True}
 _TEXTS = {"type": "array", "nullable": True, "items": {"type": "string"}}
 
 # What every policy says about where it holds. Spellings of them in another case are kept too.
 _SCOPED = {
-    "workloadType": _FREE,
+    "workloadType": FREE,
     "scope": {
         **_TEXT,
         "description": "system, tenant, cluster, department or project.",
@@ -98,22 +107,33 @@ def _list_of(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "nullable": True, "items": item}
 
 
+def _bounded(schema: dict[str, Any], what: str, most: int) -> dict[str, Any]:
+    """
+    *schema*, which says in words how much it may hold.
+
+    It is the webhook that refuses more: by the schema, a stored document that has more could not
+    be read any more.
+    """
+    return {**schema, "description": f"At most {most} {what}."}
+
+
+_ARGUMENTS = _bounded(_map_of(_TEXT), "arguments", MAX_ARGUMENTS)
 _RULE = _object_with(
     {
         "field": _TEXT,
         "specSelector": _TEXT,
         "itemSelector": _TEXT,
-        "selectorParams": _FREE,
+        "selectorParams": FREE,
         "allowOverride": {"type": "boolean", "nullable": True},
-        "enforcements": _list_of(_FREE),
+        "enforcements": _list_of(FREE),
     }
 )
 _FORMATTER_FIELD = _object_with(
     {
         "getExpr": {**_TEXT, "description": "A jq expression that reads the value."},
         "setExpr": {**_TEXT, "description": "A jq expression that gives what is merged in."},
-        "argsInfo": _map_of(_TEXT),
-        "argsEnum": _map_of(_list_of(_FREE)),
+        "argsInfo": _ARGUMENTS,
+        "argsEnum": _map_of(_list_of(FREE)),
         "arrayKey": _object_with({"argName": _TEXT}),
     }
 )
@@ -126,13 +146,27 @@ _GROUP_FIELD = _object_with(
         "itemSelectors": _TEXTS,
     }
 )
-_ITEM_SELECTOR = _object_with({"description": _TEXT, "query": _TEXT, "argsInfo": _map_of(_TEXT)})
+_ITEM_SELECTOR = _object_with({"description": _TEXT, "query": _TEXT, "argsInfo": _ARGUMENTS})
 _SPEC_SELECTOR = _object_with(
     {
         "description": _TEXT,
-        "query": {**_TEXT, "description": "A jq expression that selects the places."},
-        "fieldGroups": _TEXTS,
-        "dependency": _object_with({"specSelector": _TEXT, "path": _TEXT}),
+        "query": {
+            **_TEXT,
+            "description": "A jq expression that selects the places: a path, not a computed value.",
+        },
+        "fieldGroups": _bounded(_TEXTS, "groups", MAX_FIELD_GROUPS),
+        "dependency": {
+            **_object_with({"specSelector": _TEXT, "path": _TEXT}),
+            "description": "Where a place that is absent may be created: at path below each place"
+            " of specSelector, or of the object. The query has to select it once it is there.",
+        },
+        "podTemplate": {
+            "type": "boolean",
+            "nullable": True,
+            "description": "Whether the places are the spec of pod templates, beside which the"
+            " metadata of the pods stands: labels, annotations and shares of a GPU are at home"
+            " there then. By default they are if each place is called spec.",
+        },
     }
 )
 
@@ -163,19 +197,22 @@ _STATUS = {
 }
 
 
-def build_crds() -> list[dict[str, Any]]:
-    """All CRDs, in a fixed order: policy documents, then native workloads."""
+def build_crds(*, rightsizing: bool = True) -> list[dict[str, Any]]:
+    """
+    All CRDs, in a fixed order: policy documents, native workloads, what is found out about GPUs,
+    and, if *rightsizing*, the kinds of `rightsizing.kubex.ai`, which a cluster may have already.
+    """
     crds = [
         _policy_crd(
             "WorkloadPolicy",
             "workloadpolicies",
             ["wpol"],
             "How workloads of a type may be submitted: defaults, rules and imposed assets.",
-            {**_SCOPED, "defaults": _FREE, "rules": _FREE, "imposedAssets": _FREE},
+            {**_SCOPED, "defaults": FREE, "rules": FREE, "imposedAssets": FREE},
             [
-                _column("Workload", ".spec.workloadType"),
+                column("Workload", ".spec.workloadType"),
                 *_SCOPE_COLUMNS,
-                _column("Mode", ".spec.mode", priority=1),
+                column("Mode", ".spec.mode", priority=1),
             ],
         ),
         _policy_crd(
@@ -185,10 +222,10 @@ def build_crds() -> list[dict[str, Any]]:
             "Enforcements on the fields of one workload kind, by the selectors of its mapping.",
             {**_SCOPED, "rules": _list_of(_RULE)},
             [
-                _column("Group", ".spec.workloadType.group"),
-                _column("Kind", ".spec.workloadType.kind"),
+                column("Group", ".spec.workloadType.group"),
+                column("Kind", ".spec.workloadType.kind"),
                 *_SCOPE_COLUMNS,
-                _column("Mode", ".spec.mode", priority=1),
+                column("Mode", ".spec.mode", priority=1),
             ],
         ),
         _policy_crd(
@@ -196,8 +233,12 @@ def build_crds() -> list[dict[str, Any]]:
             "formatters",
             ["gfmt"],
             "How to read and write fields that are no plain values, as jq expressions.",
-            {"name": _TEXT, "description": _TEXT, "fields": _map_of(_FORMATTER_FIELD)},
-            [_column("Name", ".spec.name")],
+            {
+                "name": _TEXT,
+                "description": _TEXT,
+                "fields": _bounded(_map_of(_FORMATTER_FIELD), "fields", MAX_FORMATTER_FIELDS),
+            },
+            [column("Name", ".spec.name")],
         ),
         _policy_crd(
             "FieldGroup",
@@ -207,10 +248,12 @@ def build_crds() -> list[dict[str, Any]]:
             {
                 "name": _TEXT,
                 "description": _TEXT,
-                "fields": _map_of(_GROUP_FIELD),
-                "itemSelectors": _map_of(_ITEM_SELECTOR),
+                "fields": _bounded(_map_of(_GROUP_FIELD), "fields", MAX_GROUP_FIELDS),
+                "itemSelectors": _bounded(
+                    _map_of(_ITEM_SELECTOR), "item selectors", MAX_ITEM_SELECTORS
+                ),
             },
-            [_column("Name", ".spec.name")],
+            [column("Name", ".spec.name")],
         ),
         _policy_crd(
             "SpecMapping",
@@ -218,16 +261,16 @@ def build_crds() -> list[dict[str, Any]]:
             ["smap"],
             "Where the parts of one workload kind are, and which field groups stand there.",
             {
-                "workloadType": _FREE,
+                "workloadType": FREE,
                 "description": _TEXT,
                 "resource": _TEXT,
-                "specSelectors": _map_of(_SPEC_SELECTOR),
+                "specSelectors": _bounded(_map_of(_SPEC_SELECTOR), "selectors", MAX_SPEC_SELECTORS),
                 "scale": _object_with({"specSelector": _TEXT, "field": _TEXT}),
             },
             [
-                _column("Group", ".spec.workloadType.group"),
-                _column("Version", ".spec.workloadType.version"),
-                _column("Kind", ".spec.workloadType.kind"),
+                column("Group", ".spec.workloadType.group"),
+                column("Version", ".spec.workloadType.version"),
+                column("Kind", ".spec.workloadType.kind"),
             ],
         ),
         _policy_crd(
@@ -240,20 +283,14 @@ def build_crds() -> list[dict[str, Any]]:
         ),
     ]
     crds += [_workload_crd(name) for name in NATIVE_KINDS]
-    return crds
-
-
-def _column(name: str, path: str, *, priority: int = 0) -> dict[str, Any]:
-    column: dict[str, Any] = {"name": name, "type": "string", "jsonPath": path}
-    if priority:
-        column["priority"] = priority
-    return column
+    crds.append(build_recommendation_crd())
+    return [*crds, *build_rightsizing_crds()] if rightsizing else crds
 
 
 _SCOPE_COLUMNS = (
-    _column("Scope", ".spec.scope"),
+    column("Scope", ".spec.scope"),
     # The one of them that the scope needs.
-    _column("Unit", ".spec['project','department','cluster']"),
+    column("Unit", ".spec['project','department','cluster']"),
 )
 
 
@@ -265,7 +302,7 @@ def _policy_crd(
     spec: dict[str, Any],
     columns: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    return _crd(
+    return define_crd(
         group=POLICY_GROUP,
         kind=kind,
         plural=plural,
@@ -276,15 +313,15 @@ def _policy_crd(
         properties={
             "spec": {
                 "description": "See the documentation of the policy language.",
-                **_FREE,
+                **FREE,
                 "type": "object",
                 "properties": spec,
             }
         },
         columns=[
             *columns,
-            _column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
-            _column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+            column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+            column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
         ],
         status=_STATUS,
     )
@@ -292,8 +329,8 @@ def _policy_crd(
 
 def _workload_crd(name: str) -> dict[str, Any]:
     kind = NATIVE_KINDS[name].kind
-    columns = [_column(title, path) for title, path in _COLUMNS[name].items()]
-    return _crd(
+    columns = [column(title, path) for title, path in _COLUMNS[name].items()]
+    return define_crd(
         group=WORKLOAD_GROUP,
         kind=kind,
         plural=f"{kind.lower()}s",
@@ -304,8 +341,8 @@ def _workload_crd(name: str) -> dict[str, Any]:
         properties=_workload_properties(name),
         columns=[
             *columns,
-            _column("Priority", ".spec.priorityClass"),
-            _column("Preemptibility", ".spec.preemptibility", priority=1),
+            column("Priority", ".spec.priorityClass"),
+            column("Preemptibility", ".spec.preemptibility", priority=1),
         ],
     )
 
@@ -339,7 +376,7 @@ def _add_fields(properties: dict[str, Any], name: str, selector: str) -> None:
         for section in sections:
             node = node.setdefault(section, {**_SECTION, "properties": {}})["properties"]
         json_type = _JSON_TYPES.get(row["type"])
-        shape = {"type": json_type, "nullable": True} if json_type else _FREE
+        shape = {"type": json_type, "nullable": True} if json_type else FREE
         node[leaf] = {"description": _describe(row), **shape}
 
 
@@ -347,59 +384,3 @@ def _describe(row: Mapping[str, Any]) -> str:
     """What `kubectl explain` shows."""
     default = row.get("platformDefault")
     return f"{row['description']}." + (f" Default: {default}." if default else "")
-
-
-def _crd(
-    *,
-    group: str,
-    kind: str,
-    plural: str,
-    short: list[str],
-    categories: list[str],
-    namespaced: bool,
-    description: str,
-    properties: dict[str, Any],
-    columns: list[dict[str, Any]],
-    status: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    names: dict[str, Any] = {
-        "kind": kind,
-        "listKind": f"{kind}List",
-        "plural": plural,
-        "singular": kind.lower(),
-        "categories": categories,
-    }
-    if short:
-        names["shortNames"] = short
-    schema = {
-        "type": "object",
-        "description": description,
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            **properties,
-            "status": status or {"type": "object", **_FREE},
-        },
-    }
-    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced" if namespaced else "Cluster",
-            "names": names,
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [*columns, age],
-                }
-            ],
-        },
-    }

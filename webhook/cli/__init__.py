@@ -10,7 +10,7 @@ from importlib import import_module, metadata
 from webhook.errors import WebhookError
 
 # In the order of `--help`; each has `add_parser` and `run`.
-COMMANDS = ("review", "lint", "explain", "serve", "crds")
+COMMANDS = ("review", "lint", "explain", "serve", "reconcile", "gpu", "crds")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,9 +14,14 @@ HELP = "print our CustomResourceDefinitions, ready for kubectl apply -f -"
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(NAME, help=HELP, description=HELP)
+    parser.add_argument(
+        "--no-rightsizing",
+        action="store_true",
+        help="leave out the kinds of rightsizing.kubex.ai, where the cluster has them already",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    sys.stdout.write(dump_yaml(build_crds()))
+    sys.stdout.write(dump_yaml(build_crds(rightsizing=not args.no_rightsizing)))
     return 0

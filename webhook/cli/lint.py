@@ -8,6 +8,9 @@ from pathlib import Path
 
 from webhook.cli.policies import add_policy_flags, bare_target, complain, jq_worker, load_policies
 from webhook.errors import SettingsError
+from webhook.model.rightsizing.policies import GROUP
+from webhook.store.build import SourceFile
+from webhook.store.rightsizing import check_sources
 
 NAME = "lint"
 HELP = "find every error in policy documents"
@@ -33,18 +36,26 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as error:
         complain(str(error))
         return 2
+    rightsizing = check_sources(
+        [source for source in snapshot.sources if isinstance(source, SourceFile)]
+    )
+    problems = sorted(
+        (*snapshot.problems, *rightsizing.problems), key=lambda item: (item.document, item.path)
+    )
     errors = 0
-    for problem in snapshot.problems:
+    for problem in problems:
         is_error = args.strict or not problem.warning
         errors += is_error
         label = "error" if is_error else "warning"
         sys.stdout.write(f"{problem.document}: {label}: {_place(problem.path)}{problem.problem}\n")
-    warnings = len(snapshot.problems) - errors
+    warnings = len(problems) - errors
     documents = len(snapshot.documents)
-    sys.stdout.write(
-        f"{_count(documents, 'document')} in force, {_count(errors, 'error')},"
-        f" {_count(warnings, 'warning')}\n"
-    )
+    counts = [f"{_count(documents, 'document')} in force"]
+    if rightsizing.readable:
+        # In force is what the reconciler finds in a cluster.
+        counts.append(f"{_count(rightsizing.readable, 'document')} of {GROUP} read")
+    counts += [_count(errors, "error"), _count(warnings, "warning")]
+    sys.stdout.write(", ".join(counts) + "\n")
     return 1 if errors else 0
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from webhook.errors import ManifestError, SettingsError
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
+from webhook.model.pointer import to_pointer
 from webhook.model.request import Operation
 from webhook.store.directory import find_files
 from webhook.store.snapshot import Snapshot
@@ -191,8 +193,14 @@ def _text(reviewed: list[Reviewed]) -> Iterator[str]:
     for item in reviewed:
         yield f"{_title(item)}: {_verdict(item)}"
         decision = item.decision
+        told = Counter(
+            [(change.field, change.selector, change.item) for change in decision.changes]
+        )
         for change in decision.changes:
             where = f" [{change.selector} {change.item}]".replace(" ]", "]")
+            if told[change.field, change.selector, change.item] > 1:
+                # A formatter wrote at several spots.
+                where += f" at {to_pointer(change.path)}"
             old = "" if change.old is None else f"{_show(change.old)} -> "
             yield (
                 f"  {_YELLOW}~{_RESET} {clean(change.field + where)}: {old}"

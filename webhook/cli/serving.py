@@ -6,26 +6,27 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
-import signal
-import ssl
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NoReturn, TypeVar
-
-from aiohttp import web
+from typing import NoReturn
 
 from webhook.api.app import build_app, build_ops_app
-from webhook.api.runner import GateRunner
 from webhook.api.services import OwnDocuments, Readiness, Services
+from webhook.cli.process import (
+    Listener,
+    background,
+    end_threads,
+    listen,
+    loop_factory,
+    shown,
+    stop_event,
+    unless,
+)
 from webhook.cli.rest import build_rest
-from webhook.cli.stores import Start, build_store, query_check
+from webhook.cli.stores import build_store, query_check
 from webhook.errors import SettingsError
 from webhook.mapping.evaluator import JqWorker
 from webhook.settings import Address, ServeSettings
@@ -37,20 +38,10 @@ from webhook.tls.issue import DEVELOPMENT_HOSTS, ensure_development_certificate
 
 log = logging.getLogger("gatewright.serve")
 
-_T = TypeVar("_T")
-
-# Longer than API servers keep an idle connection (90 s in Go), so that they close it and not we,
-# while they may be sending. Also the time that a caller has for its request line and headers.
-KEEPALIVE_S = 120.0
-
 # After the last listener is closed: for requests that are on their way through the kernel.
 LAST_CALL_S = 0.2
 
-# For what is still running, being written or in a thread when the time for draining is over.
-_CLOSE_S = 1.0
-
 _RENEWAL_CHECK_S = 6 * 3600.0
-_RESTART_AFTER_S = 5.0
 
 # How many objects may be made before the collector looks for cycles. Decoding makes many objects
 # and no cycles: a review of 2.6 MB in small parts took 0.48 s with Python's 700, 0.35 s with this.
@@ -66,21 +57,21 @@ def serve(settings: ServeSettings) -> int:
     """
     configure_logging(settings.log_level)
     threads = ThreadPoolExecutor(thread_name_prefix="work")
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_default_executor(threads)
         runner.run(_serve(settings))
-        _end_threads(threads)
+        end_threads(threads)
     return 0
 
 
 async def _serve(settings: ServeSettings) -> None:
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
-    stop = _stop_event()
+    stop = stop_event()
     current, metrics = Current(), Metrics()
     jq = JqWorker(settings.jq_limits)
     store = build_store(settings, current, metrics=metrics, jq=jq, reporter=_Reporter(metrics))
     readiness = Readiness(current, waiting_for=lambda: store.obstacle)
-    own = OwnDocuments(lambda: store.documents.sources, query_check(jq))
+    own = OwnDocuments(lambda: store.documents.sources, query_check(jq), store.look_around)
     services = Services(
         current,
         metrics,
@@ -89,6 +80,8 @@ async def _serve(settings: ServeSettings) -> None:
         max_body_bytes=settings.max_body_bytes,
         client_certificate_required=settings.client_ca is not None,
         own_documents=own if store.client is not None else None,
+        strategies=store.strategies.known if store.strategies is not None else lambda: None,
+        recommendations=store.recommendations,
         rest=build_rest(settings, store, jq),
     )
 
@@ -96,13 +89,13 @@ async def _serve(settings: ServeSettings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(services.close)
         tls, ca = _load_certificate(settings, metrics)
-        ops = await _listen(stack, build_ops_app(services), settings.ops_listen)
+        ops = await listen(stack, build_ops_app(services), settings.ops_listen)
         stack.push_async_callback(store.close)
-        async with _background() as start:
-            snapshot = await _unless(stop, store.begin(start))
+        async with background() as start:
+            snapshot = await unless(stop, store.begin(start))
             if snapshot is None:
                 return
-            admission = await _listen(stack, build_app(services), settings.listen, tls.context)
+            admission = await listen(stack, build_app(services), settings.listen, tls.context)
             start("watch certificate", tls.watch)
             if ca is not None:
                 start("renew certificate", lambda: _renew(settings))
@@ -120,112 +113,10 @@ async def _serve(settings: ServeSettings) -> None:
             await _drain(admission, services, settings.shutdown_grace_seconds)
 
 
-def _end_threads(threads: ThreadPoolExecutor) -> None:
-    """
-    Wait for the threads, but not for long: else end the process without them.
-
-    One may be reading a file that gives nothing, or a very large one. The interpreter would wait
-    for it for ever, and whoever started us would think that we hang.
-    """
-    threads.shutdown(wait=False, cancel_futures=True)
-    end = time.monotonic() + _CLOSE_S
-    left = [thread for thread in threading.enumerate() if not thread.daemon]
-    left.remove(threading.current_thread())
-    for thread in left:
-        thread.join(max(0.0, end - time.monotonic()))
-    held_up = [thread.name for thread in left if thread.is_alive()]
-    if held_up:
-        log.warning("work was left unfinished", extra={"threads": held_up})
-    log.info("stopped")
-    if held_up:
-        logging.shutdown()
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-        os._exit(0)
-
-
-async def _unless(stop: asyncio.Event, work: Awaitable[_T]) -> _T | None:
-    """What *work* gives, or None if *stop* comes first."""
-    doing = asyncio.ensure_future(work)
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
-        return doing.result() if doing.done() else None
-    finally:
-        doing.cancel()
-        stopping.cancel()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The loop of uvloop where it is installed: it answers about a tenth more requests."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
-
-
-def _stop_event() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second one acts as if nothing were there."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        stop.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    return stop
-
-
 # --- listeners ---
 
 
-class _Listener:
-    """One address that is listened on."""
-
-    def __init__(self, runner: GateRunner, address: Address) -> None:
-        self.address = address
-        self._runner = runner
-
-    async def stop_accepting(self) -> None:
-        """Close the address. Connections that are open stay so."""
-        for site in list(self._runner.sites):
-            await site.stop()
-
-
-async def _listen(
-    stack: contextlib.AsyncExitStack,
-    app: web.Application,
-    address: Address,
-    tls: ssl.SSLContext | None = None,
-) -> _Listener:
-    """
-    Answer with *app* at *address* until *stack* ends.
-
-    Raises:
-        SettingsError: nothing can listen there.
-    """
-    runner = GateRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=KEEPALIVE_S,
-        shutdown_timeout=_CLOSE_S,
-    )
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    try:
-        await web.TCPSite(runner, address.host or None, address.port, ssl_context=tls).start()
-    except OSError as e:
-        # asyncio's own text repeats the address.
-        reason = (e.strerror or str(e)).rpartition(": ")[2]
-        raise SettingsError(f"cannot listen on {address}: {reason}") from e
-    return _Listener(runner, Address(address.host, runner.addresses[0][1]))
-
-
-async def _drain(listener: _Listener, services: Services, grace_s: float) -> None:
+async def _drain(listener: Listener, services: Services, grace_s: float) -> None:
     """
     Accept no more, and wait for what runs.
 
@@ -290,27 +181,6 @@ async def _renew(settings: ServeSettings) -> NoReturn:
 # --- beside the requests ---
 
 
-@contextlib.asynccontextmanager
-async def _background() -> AsyncIterator[Start]:
-    """Run tasks for the time of the block. One that fails is logged and started again."""
-    tasks: list[asyncio.Task[None]] = []
-
-    async def run(name: str, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await work()
-            except Exception:
-                log.exception("background task failed", extra={"task": name})
-            await asyncio.sleep(_RESTART_AFTER_S)
-
-    try:
-        yield lambda name, work: tasks.append(asyncio.create_task(run(name, work), name=name))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class _Reporter:
     """Tells log and metrics what each load gave. Called from the thread that loads."""
 
@@ -348,9 +218,9 @@ def _announce(
     admission: Address, ops: Address, ca: Path | None, snapshot: Snapshot, *, api: bool
 ) -> None:
     lines = [
-        f"admission: https://{_shown(admission)}/mutate, https://{_shown(admission)}/validate",
-        *([f"REST API: https://{_shown(admission)}/api/openapi.json"] if api else []),
-        f"health and metrics: http://{_shown(ops)}/readyz, http://{_shown(ops)}/metrics",
+        f"admission: https://{shown(admission)}/mutate, https://{shown(admission)}/validate",
+        *([f"REST API: https://{shown(admission)}/api/openapi.json"] if api else []),
+        f"health and metrics: http://{shown(ops)}/readyz, http://{shown(ops)}/metrics",
         *([f"CA certificate: {ca}"] if ca is not None else []),
         f"ready: {len(snapshot.documents)} documents in force",
     ]
@@ -358,8 +228,3 @@ def _announce(
     # Nobody may be reading.
     with contextlib.suppress(OSError):
         print("\n".join(lines), flush=True)
-
-
-def _shown(address: Address) -> Address:
-    """An address that can be called, where we listen on all of them."""
-    return address._replace(host=address.host or "localhost")

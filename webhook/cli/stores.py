@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from webhook.clients.kube import KubeClient, load_kube_client
 from webhook.mapping.evaluator import JqWorker
@@ -12,13 +13,19 @@ from webhook.settings import ServeSettings
 from webhook.store.build import QueryCheck
 from webhook.store.cluster import ClusterStore
 from webhook.store.directory import DirectoryStore
+from webhook.store.recommendations import RecommendationStore
 from webhook.store.snapshot import Current, Snapshot
 from webhook.store.source import DocumentStore
 from webhook.store.status import StatusWriter
+from webhook.store.strategies import StrategyWatch
 from webhook.telemetry.metrics import Metrics
 
 # Runs a task beside the requests, by its name.
 Start = Callable[[str, Callable[[], Awaitable[None]]], None]
+
+# How long the first review waits for recommendations. They may be out of our reach, and pods are
+# made as their owners wrote them then.
+_RECOMMENDATIONS_WAIT_S = 5.0
 
 
 class Reporter(Protocol):
@@ -40,8 +47,19 @@ class ServedStore(Protocol):
         """How the cluster is spoken to; None where there is none."""
 
     @property
+    def recommendations(self) -> RecommendationStore | None:
+        """What pods are recommended; None where there is no cluster."""
+
+    @property
+    def strategies(self) -> StrategyWatch | None:
+        """The strategies for GPUs; None where there is no cluster."""
+
+    @property
     def obstacle(self) -> str:
         """What the first snapshot waits for; empty where that can't be said."""
+
+    async def look_around(self, manifest: dict[str, Any]) -> None:
+        """Find out, before *manifest* is judged, what it is judged by beside other documents."""
 
     async def begin(self, start: Start) -> Snapshot:
         """Begin to follow what is there; the first snapshot, once it is in force."""
@@ -52,10 +70,15 @@ class ServedStore(Protocol):
 
 class _Directory:
     client = None
+    recommendations = None
+    strategies = None
     obstacle = ""
 
     def __init__(self, store: DirectoryStore) -> None:
         self.documents = store
+
+    async def look_around(self, manifest: dict[str, Any]) -> None:
+        pass
 
     async def begin(self, start: Start) -> Snapshot:
         snapshot = await asyncio.to_thread(self.documents.load)
@@ -68,21 +91,37 @@ class _Directory:
 
 class _Cluster:
     def __init__(
-        self, store: ClusterStore, client: KubeClient, status: StatusWriter | None
+        self,
+        store: ClusterStore,
+        client: KubeClient,
+        status: StatusWriter | None,
+        recommendations: RecommendationStore,
+        strategies: StrategyWatch,
     ) -> None:
         self.documents = store
         self.client = client
+        self.recommendations = recommendations
+        self.strategies = strategies
         self._status = status
 
     @property
     def obstacle(self) -> str:
         return self.documents.obstacle
 
+    async def look_around(self, manifest: dict[str, Any]) -> None:
+        await self.documents.look_around(manifest)
+
     async def begin(self, start: Start) -> Snapshot:
         start("watch cluster", self.documents.run)
+        start("watch recommendations", self.recommendations.run)
+        start("watch strategies", self.strategies.run)
         if self._status is not None:
             start("write status", self._status.run)
-        return await self.documents.first()
+        snapshot = await self.documents.first()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RECOMMENDATIONS_WAIT_S):
+                await self.recommendations.settled()
+        return snapshot
 
     async def close(self) -> None:
         await self.client.close()
@@ -128,4 +167,6 @@ def build_store(
         on_reload=reporter.report,
     )
     status = StatusWriter(client, store, metrics) if settings.write_status else None
-    return _Cluster(store, client, status)
+    recommendations = RecommendationStore(client, metrics=metrics, controls_of=store.controls_of)
+    strategies = StrategyWatch(client, metrics=metrics)
+    return _Cluster(store, client, status, recommendations, strategies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import orjson
@@ -19,29 +19,30 @@ class Requester(Protocol):
 
 
 class Discovery:
-    """Tells in which versions a kind is served."""
+    """Tells which kinds are served, and in which versions."""
 
     def __init__(self, client: Requester) -> None:
         self._client = client
 
-    async def versions_of(self, group: str, kind: str) -> Sequence[str]:
+    async def kinds_of(self, group: str) -> Mapping[str, Sequence[str]]:
         """
-        The versions of *kind*, in the order in which the API server names them; none if it is not
-        served.
+        The kinds of *group*, and the versions of each in the order in which the API server names
+        them; nothing if the group is not served.
 
         Raises:
-            KubeError: the API server did not say.
+            KubeError, StoreError: the API server did not say.
         """
         root = f"/apis/{group}" if group else "/api"
         told = await self._get(root)
         versions = told.get("versions", [])
         if group:
             versions = [one.get("version") for one in versions]
-        found = []
-        for version in versions:
+        found: dict[str, list[str]] = {}
+        for version in map(str, versions):
             resources = (await self._get(f"{root}/{version}")).get("resources", [])
-            if any(one.get("kind") == kind and "/" not in one["name"] for one in resources):
-                found.append(str(version))
+            kinds = [str(one.get("kind")) for one in resources if "/" not in one["name"]]
+            for kind in dict.fromkeys(kinds):
+                found.setdefault(kind, []).append(version)
         return found
 
     async def _get(self, path: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 import msgspec
 
 from webhook.clients.depth import cut_depth
-from webhook.clients.kube import KubeClient
+from webhook.clients.kube import JSON, METADATA, METADATA_LIST, KubeClient
 from webhook.errors import KubeError
 from webhook.telemetry.metrics import Metrics
 
@@ -72,12 +72,14 @@ class Timing:
 class Resource:
     """
     What is watched: *name* for people and metrics (`gvkpolicies.policy.gatewright.io`), and
-    where it is. An *optional* one may be absent from the cluster, and come later.
+    where it is. An *optional* one may be absent from the cluster, and come later. With
+    *metadata_only* nothing else of its objects is sent.
     """
 
     name: str
     path: str
     optional: bool = False
+    metadata_only: bool = False
     # Objects in one chunk of a list.
     chunk: int = 500
 
@@ -235,7 +237,11 @@ class Informer(Generic[SeenT]):
             if token:
                 params["continue"] = token
             body = await self._client.request(
-                "GET", self.resource.path, params=params, timeout_s=self._timing.list
+                "GET",
+                self.resource.path,
+                params=params,
+                accept=METADATA_LIST if self.resource.metadata_only else JSON,
+                timeout_s=self._timing.list,
             )
             page = _decode(_PAGES, body)
             for item in page.items or ():
@@ -283,7 +289,10 @@ class Informer(Generic[SeenT]):
         started: float | None = None
         try:
             async with self._client.stream(
-                self.resource.path, params=params, timeout_s=asked_s + timing.margin
+                self.resource.path,
+                params=params,
+                timeout_s=asked_s + timing.margin,
+                accept=METADATA if self.resource.metadata_only else JSON,
             ) as lines:
                 started = time.monotonic()
                 self._connected()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import socket
@@ -32,6 +33,12 @@ MAX_LINE_BYTES = 16 * 2**20
 
 _MESSAGE_MAX_CHARS = 500
 
+JSON = "application/json"
+# Of objects their metadata alone (Kubernetes: "Alternate representations of resources"): of one,
+# as in the events of a watch, and of a list. A server that can't sends all of them.
+METADATA = f"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+
 
 def load_kube_client(kubeconfig: Path | None) -> KubeClient:
     """
@@ -47,7 +54,8 @@ class KubeClient:
     """
     Calls to one API server, as raw JSON. One session, made at the first call.
 
-    Every fault is a `KubeError`.
+    Every fault is a `KubeError`. A call that is refused since its token has ended is made once
+    more if the token's file holds another one by then.
     """
 
     def __init__(self, access: KubeAccess) -> None:
@@ -67,7 +75,8 @@ class KubeClient:
         *,
         params: Mapping[str, str] | None = None,
         body: Any = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
         timeout_s: float = 10.0,
     ) -> bytes:
         """
@@ -77,21 +86,25 @@ class KubeClient:
             KubeError: it was refused, or there was no whole answer within *timeout_s*.
         """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
-        headers = {} if body is None else {"Content-Type": content_type}
+        headers = {"Accept": accept} | ({} if body is None else {"Content-Type": content_type})
         with _as_kube_errors(timeout_s):
-            async with self._call(
-                method,
-                path,
-                params=params,
-                data=None if body is None else orjson.dumps(body),
-                headers=headers,
-                timeout=timeout,
-            ) as answer:
+            # Of all of it: a call may take two requests.
+            async with (
+                asyncio.timeout(timeout_s),
+                self._call(
+                    method,
+                    path,
+                    params=params,
+                    data=None if body is None else orjson.dumps(body),
+                    headers=headers,
+                    timeout=timeout,
+                ) as answer,
+            ):
                 return await answer.read()
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, path: str, *, params: Mapping[str, str], timeout_s: float
+        self, path: str, *, params: Mapping[str, str], timeout_s: float, accept: str = JSON
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """
         The lines of an answer that goes on, as a watch's does, until the server ends it.
@@ -101,7 +114,10 @@ class KubeClient:
         """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
         with _as_kube_errors(timeout_s):
-            async with self._call("GET", path, params=params, timeout=timeout) as answer:
+            headers = {"Accept": accept}
+            async with self._call(
+                "GET", path, params=params, headers=headers, timeout=timeout
+            ) as answer:
                 yield _lines(answer.content)
 
     async def close(self) -> None:
@@ -116,7 +132,7 @@ class KubeClient:
         method: str,
         path: str,
         *,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str],
         **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         access = self._access
@@ -126,28 +142,36 @@ class KubeClient:
             options["server_hostname"] = access.server_name
         if access.proxy:
             options["proxy"] = access.proxy
-        headers = {"Accept": "application/json", **self._authorization(), **(headers or {})}
-        async with self._open().request(
-            method,
-            access.server + path,
-            headers=headers,
-            # A token is for this server and no other.
-            allow_redirects=False,
-            **options,
-        ) as answer:
-            if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                if answer.status == HTTPStatus.UNAUTHORIZED:
-                    # It may have been replaced since we read it.
-                    self._token_read_at = -math.inf
-                raise _refusal(answer, await answer.read())
-            try:
-                yield answer
-            finally:
-                # Of an answer that was read to its end, the connection is given back already. One
-                # that is broken off does not wait until the other end agrees.
-                connection = answer.connection
-                if connection is not None and connection.transport is not None:
-                    connection.transport.abort()
+        authorization, newer = self._authorization(), None
+        while True:
+            async with self._open().request(
+                method,
+                access.server + path,
+                headers={**authorization, **headers},
+                # A token is for this server and no other.
+                allow_redirects=False,
+                **options,
+            ) as answer:
+                if answer.status == HTTPStatus.UNAUTHORIZED and newer is None:
+                    newer = self._newer_than(authorization)
+                    if newer is not None:
+                        # Who is not known has done nothing yet, whatever the method is.
+                        authorization = newer
+                        continue
+                if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                    if answer.status == HTTPStatus.UNAUTHORIZED:
+                        # It may be replaced later.
+                        self._token_read_at = -math.inf
+                    raise _refusal(answer, await answer.read())
+                try:
+                    yield answer
+                finally:
+                    # Of an answer that was read to its end, the connection is given back already.
+                    # One that is broken off does not wait until the other end agrees.
+                    connection = answer.connection
+                    if connection is not None and connection.transport is not None:
+                        connection.transport.abort()
+                return
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -171,6 +195,20 @@ class KubeClient:
                 self._token_read_at = now
             token = self._token
         return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _newer_than(self, refused: Mapping[str, str]) -> dict[str, str] | None:
+        """
+        What to call with in place of *refused*: the token's file may have been replaced since we
+        read it. None if it was not.
+        """
+        if self._access.token_file is None:
+            return None
+        self._token_read_at = -math.inf
+        try:
+            newer = self._authorization()
+        except KubeError:
+            return None
+        return newer if newer != refused else None
 
 
 def _socket(address: Any) -> socket.socket:

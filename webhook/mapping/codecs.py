@@ -8,6 +8,7 @@ values go there and back first (`rounded`), so that both are compared after the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,9 @@ from webhook.errors import QuantityError
 from webhook.model.quantity import parse_integer, parse_quantity
 
 _MIB = 2**20
+# Letters of either case are a power of 1024 to the JVM; without one, Spark takes MiB.
+_JVM = re.compile(r"([0-9]{1,18})(?:([kmgtp])i?b?|(b))?")
+_JVM_UNITS = {None: "Mi", "b": "", "k": "Ki", "m": "Mi", "g": "Gi", "t": "Ti", "p": "Pi"}
 # KAI takes fractions of a GPU with two decimals.
 _HUNDREDTHS = 100
 
@@ -84,9 +88,21 @@ def _octal_to(value: Any) -> int:
     return int(str(value), 8)
 
 
+def _jvm_from(value: Any) -> Any:
+    match = _JVM.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    if match is None:
+        return Unreadable(value)
+    return f"{match[1]}{_JVM_UNITS[match[2] or match[3]]}"
+
+
+def _jvm_to(value: Any) -> str:
+    return f"{math.ceil(parse_quantity(value) / _MIB)}m"
+
+
 CODECS = {
     "mib": Codec(_mib_from, _mib_to, "a whole number of MiB as text, such as 2000"),
     "fraction": Codec(_fraction_from, _fraction_to, 'a fraction as text, such as "0.5"'),
     "groups": Codec(_groups_from, _groups_to, "a list of group ids"),
+    "jvm": Codec(_jvm_from, _jvm_to, "an amount of memory as the JVM writes it, such as 512m"),
     "octal": Codec(_octal_from, _octal_to, "a file mode"),
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webhook.errors import MissingReferenceError, SpecError
-from webhook.mapping.fields import CompiledGroup, Field, is_secret
+from webhook.mapping.creating import why_nothing_is_created
+from webhook.mapping.fields import CompiledGroup, Field, is_secret, paths_into_lists
+from webhook.mapping.patterns import outline_of, patterns_of, show_pattern
 from webhook.mapping.plain import parse_plain, parse_ref
 from webhook.mapping.programs import Selector, compile_selector
 from webhook.mapping.server_items import ItemPattern, compile_item
@@ -25,13 +27,12 @@ from webhook.model.values import FieldType
 
 _SECRET = GroupVersionKind("", "v1", "Secret")
 
-# Types of fields that are lists; one of type object may be one, too.
-_LISTS = frozenset(
-    {FieldType.STRINGS, FieldType.INTEGERS, FieldType.NUMBERS, FieldType.NAMES_ARRAY}
-)
+# Ours, of all selectors of a mapping together. The largest one in the catalog has some 700.
+MAX_EXPOSED_FIELDS = 10_000
 
 _WORD = re.compile(r'"([^"\\]*)"|([A-Za-z_]\w*)')
-_SPELT_PATH = re.compile(r'(?:\.(?:\w+|"[^"]*")|\[[^\]]*\]|\?)+')
+# What the part of a pod template is called beside which there is metadata.
+_TEMPLATE_SPEC = "spec"
 _SELECT = re.compile(r"\|\s*select\(\s*\.\s*\)\s*$")
 
 
@@ -46,7 +47,8 @@ class CompiledSelector:
     *parent* (the whole object if None) at that path. *server_defaults* and *server_items* are
     what the API server puts into a field before it asks us; see `is_filled`. *literals* are the
     names that the query spells out; the other keys of a place's path tell its places apart for
-    people. Where *same_as* applies, places of another selector are judged as this one's.
+    people. Where *same_as* applies, places of another selector are judged as this one's. With
+    *is_pod_template*, its places are the `spec` of pod templates, which have metadata beside it.
     """
 
     name: str
@@ -60,6 +62,7 @@ class CompiledSelector:
     server_copies: Mapping[str, str] = field(default_factory=dict)
     literals: frozenset[str] = frozenset()
     same_as: SameAs | None = None
+    is_pod_template: bool = False
 
     def is_filled(self, field_name: str) -> bool:
         """Whether *field_name* has a value here whatever the submitter wrote."""
@@ -72,15 +75,6 @@ class CompiledSelector:
         twins = [name for name, other in self.fields.items() if other.ref == field.ref]
         return twins[0] if twins else field.name
 
-    def has_metadata_above(self) -> bool:
-        """
-        Whether its places are the `spec` of pod templates, beside which there is metadata.
-
-        Said by the query: every path that it spells out must end so.
-        """
-        paths = _SPELT_PATH.findall(self.query.source)
-        return bool(paths) and all(path.endswith(".spec") for path in paths)
-
 
 @dataclass(frozen=True, slots=True)
 class CompiledMapping:
@@ -88,7 +82,7 @@ class CompiledMapping:
     Where the parts of one kind are.
 
     *scale* names, as (selector, field), every way to the value that the `scale` subresource
-    writes; it is empty where the kind has none.
+    writes; it is empty where the kind has none. *builtin* ones say themselves what is secret.
     """
 
     kind: GroupVersionKind
@@ -96,6 +90,7 @@ class CompiledMapping:
     source: str
     resource: str = ""
     scale: frozenset[tuple[str, str]] = frozenset()
+    builtin: bool = False
 
     @property
     def plural(self) -> str:
@@ -116,6 +111,8 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
             that is not there.
     """
     spec: SpecMappingSpec = document.spec
+    if not document.builtin:
+        _check_size(spec, groups)
     problems: list[SpecError] = []
     selectors: dict[str, CompiledSelector] = {}
     for name, selector in spec.spec_selectors.items():
@@ -139,6 +136,8 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
                 SpecError(f"{path}.dependency.specSelector", f"no selector {parent!r}{hint}")
             )
     problems += _cycles(spec)
+    if not problems:
+        problems += _vain_creations(selectors)
     scale: frozenset[tuple[str, str]] = frozenset()
     if spec.scale is not None and not problems:
         try:
@@ -153,7 +152,20 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
         source=document.source,
         resource=spec.resource,
         scale=scale,
+        builtin=document.builtin,
     )
+
+
+def _check_size(spec: SpecMappingSpec, groups: Mapping[str, CompiledGroup]) -> None:
+    """
+    Raises:
+        ExceptionGroup: the mapping exposes more fields than can be compiled in a second.
+    """
+    named = [name.lower() for s in spec.spec_selectors.values() for name in s.field_groups]
+    exposed = sum(len(groups[name].fields) for name in named if name in groups)
+    if exposed > MAX_EXPOSED_FIELDS:
+        problem = f"expose {exposed} fields in all; at most {MAX_EXPOSED_FIELDS} are allowed"
+        raise ExceptionGroup("the mapping is wrong", [SpecError("spec.specSelectors", problem)])
 
 
 def _compile_scale(
@@ -252,17 +264,27 @@ def _compile_selector(
                 problems.append(SpecError(f"{path}.{key}", f"no field {field_name!r} here{hint}"))
     if not problems:
         problems += _loose_relations(fields, path)
-        problems += _paths_into_lists(fields, path)
+        problems += [
+            SpecError(f"{path}.fieldGroups", f"specRef of field {field_name!r} {problem}")
+            for field_name, problem in paths_into_lists(fields)
+        ]
     creates: tuple[str, ...] | None = None
     dependency = selector.dependency
+    if dependency is not None and dependency.path is None and dependency.spec_selector is None:
+        problems.append(
+            SpecError(
+                f"{path}.dependency", "path is needed: it leads to the place that may be created"
+            )
+        )
     if dependency is not None and dependency.path is not None:
         try:
             creates = parse_ref(dependency.path)
         except ValueError as error:
             problems.append(SpecError(f"{path}.dependency.path", str(error)))
+    query = compile_selector(selector.query, path=f"{path}.query", any_case=selector.ignore_case)
     return CompiledSelector(
         name=name,
-        query=compile_selector(selector.query, path=f"{path}.query", any_case=selector.ignore_case),
+        query=query,
         fields=fields,
         native=native,
         parent=dependency.spec_selector if dependency else None,
@@ -275,7 +297,40 @@ def _compile_selector(
         server_copies=dict(selector.server_copies),
         literals=literals,
         same_as=selector.same_as,
+        is_pod_template=_is_pod_template(query, selector.pod_template, f"{path}.podTemplate"),
     )
+
+
+def _is_pod_template(query: Selector, said: bool | None, path: str) -> bool:
+    """
+    Whether the places of *query* are pod templates' `spec`: as its author *said*, else if they all
+    are called so, however the way to them is spelt.
+
+    Raises:
+        SpecError: it is said of places that are called otherwise.
+    """
+    outline = query.plain or outline_of(query.source)
+    patterns = () if outline is None else patterns_of(outline)
+    endings = {pattern[-1:] == (_TEMPLATE_SPEC,) for pattern in patterns}
+    if said and endings == {False}:
+        shown = show_pattern(patterns[0])
+        raise SpecError(path, f"is for the spec of a pod template, and the query selects {shown}")
+    return endings == {True} if said is None else said
+
+
+def _vain_creations(selectors: Mapping[str, CompiledSelector]) -> Iterator[SpecError]:
+    """Selectors whose dependency leads to places that they never find."""
+    for selector in selectors.values():
+        if selector.creates is None:
+            continue
+        parent = None if selector.parent is None else selectors[selector.parent]
+        why = why_nothing_is_created(
+            selector.query, selector.creates, None if parent is None else parent.query
+        )
+        if why:
+            below = "" if parent is None else f", below selector {parent.name},"
+            problem = f"{show_pattern(selector.creates)[1:]}{below} {why}"
+            yield SpecError(f"spec.specSelectors.{selector.name}.dependency.path", problem)
 
 
 def _loose_relations(fields: Mapping[str, Field], path: str) -> list[SpecError]:
@@ -298,26 +353,28 @@ def _loose_relations(fields: Mapping[str, Field], path: str) -> list[SpecError]:
             else:
                 continue
             problems.append(SpecError(f"{path}.fieldGroups", problem))
+        problems += [
+            SpecError(f"{path}.fieldGroups", f"{key} of field {compared.name!r}: {problem}")
+            for key, problem in _loose_item_relations(compared, fields)
+        ]
     return problems
 
 
-def _paths_into_lists(fields: Mapping[str, Field], path: str) -> list[SpecError]:
-    """Fields whose path leads into a list, as far as other fields say what is one."""
-    lists = {
-        other.ref: other.name
-        for other in fields.values()
-        if other.formatter is None and not other.is_map and other.type in _LISTS
-    }
-    return [
-        SpecError(
-            f"{path}.fieldGroups",
-            f"specRef of field {field.name!r} leads into the list {lists[field.ref[:depth]]!r};"
-            " rule that field with an itemSelector",
-        )
-        for field in fields.values()
-        for depth in range(1, len(field.ref))
-        if field.ref[:depth] in lists
-    ]
+def _loose_item_relations(
+    compared: Field, fields: Mapping[str, Field]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the relation of a flag to an item of a list, by the key that says so."""
+    flag, texts = FieldType.BOOLEAN, FieldType.STRINGS
+    for key, relation, own, other in (
+        ("notWithItem", compared.not_with_item, flag, texts),
+        ("itemNotWithout", compared.item_not_without, texts, flag),
+    ):
+        if relation is None:
+            continue
+        if relation.field not in fields:
+            yield key, f"no field {relation.field!r} here{did_you_mean(relation.field, fields)}"
+        elif (compared.type, fields[relation.field].type) != (own, other):
+            yield key, f"is for {own}, and {relation.field!r} has to be {other}"
 
 
 def _hidden_if_secret(field: Field, literals: frozenset[str], kind: GroupVersionKind) -> Field:

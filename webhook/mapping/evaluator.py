@@ -105,6 +105,8 @@ class JqWorker:
         self._suspects: Recent[float] = Recent(256)
         # Source -> why it does not compile; "" if it does.
         self._compile_problems: Recent[str] = Recent(4096)
+        # What was checked and found sound: whoever has checked a change puts it in force next.
+        self._sound: Recent[bool] = Recent(4096)
 
     def __enter__(self) -> Self:
         return self
@@ -198,6 +200,9 @@ class JqWorker:
                 the trial found a problem.
             EvaluationError: the child is busy or can't be started.
         """
+        key = subject if isinstance(subject, str) else f"trial {subject.key}"
+        if self._sound.get(key):
+            return
         try:
             if isinstance(subject, str):
                 problem = self._compile_problem(alone(subject), self._doubtful, _trial_end())
@@ -212,6 +217,7 @@ class JqWorker:
 
         if problem:
             raise SpecError(path, f"the expression {problem}")
+        self._sound.put(key, True)
 
     def _compile_problem_of(self, trial: Trial) -> str:
         for expression in trial.expressions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from webhook.mapping.formatters import (
     ItemSelector,
     compile_item_selector,
 )
-from webhook.mapping.homes import NO_HOME, Home
+from webhook.mapping.homes import NO_HOME, POD_TEMPLATE, Home, PodHome
 from webhook.mapping.plain import parse_ref
 from webhook.model.documents import (
     AttributeHomeSpec,
@@ -24,6 +24,8 @@ from webhook.model.documents import (
     FieldGroupSpec,
     GroupField,
     HomeSpec,
+    ItemRelation,
+    PodHomeSpec,
 )
 from webhook.model.names import did_you_mean
 from webhook.model.values import FieldType
@@ -41,10 +43,25 @@ _LISTS = frozenset(
         FieldType.OBJECT,
     }
 )
+# Types that say that the value is a list.
+_ARRAYS = _LISTS - {FieldType.OBJECT}
 # Their fields stand in pod templates, where nativePod and nativeContainer name them as well.
 _SYSTEM_GROUPS = frozenset({"podSpec", "podSpecContainer", "podSpecAndContainer", "metadata"})
 # What of a group's field only goes with a value that stands at a path.
-_OF_PATHS = ("having", "not_below", "not_above", "not_with", "not_without", "removes", "texts")
+_OF_PATHS = (
+    "having",
+    "not_below",
+    "not_above",
+    "not_with",
+    "not_without",
+    "not_with_item",
+    "item_not_without",
+    "removes",
+    "texts",
+)
+# Keys of a row of the catalogue that name another field of the place.
+_RELATIONS = ("notBelow", "notAbove", "notWith", "notWithout")
+_ITEM_RELATIONS = ("notWithItem", "itemNotWithout")
 
 # Words in the path of a value that make it a secret to us, whatever its author says.
 _SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "apikey", "privatekey")
@@ -78,6 +95,8 @@ class Field:
     not_above: str | None = None
     not_with: str | None = None
     not_without: str | None = None
+    not_with_item: ItemRelation | None = None
+    item_not_without: ItemRelation | None = None
     removes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     # Of an itemized field: the attribute that identifies an item; its attributes by path, those
@@ -97,6 +116,8 @@ class Field:
     formatter: FormatterField | None = None
     # Of a list: what can choose some of its items.
     item_selectors: Mapping[str, ItemSelector] = field(default_factory=dict)
+    # The value is a list by what its author says of it; of a field of type object it may be one.
+    is_declared_list: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -185,6 +206,12 @@ def compile_group(
             )
         except SpecError as error:
             problems.append(error)
+    beside = {**(base.fields if base is not None else {}), **fields}
+    problems += [
+        SpecError(f"spec.fields.{name}.specRef", problem)
+        for name, problem in paths_into_lists(beside)
+        if name in fields
+    ]
     if spec.native and not document.builtin:
         problems.append(SpecError("spec.native", "is for built-in groups only"))
     if problems:
@@ -294,10 +321,25 @@ def _compile_field(
         not_above=group_field.not_above,
         not_with=group_field.not_with,
         not_without=group_field.not_without,
+        not_with_item=group_field.not_with_item,
+        item_not_without=group_field.item_not_without,
         removes=tuple(group_field.removes),
         texts=tuple(group_field.texts),
         format=group_field.format,
+        home=NO_HOME if group_field.home is None else _plain_home(group_field.home),
+        is_declared_list=not is_map and _says_list(group_field),
     )
+
+
+def _says_list(group_field: GroupField) -> bool:
+    """Whether the author of a field says that its value is a list."""
+    of_items = group_field.having or group_field.texts or group_field.is_list
+    return group_field.type in _ARRAYS or bool(of_items)
+
+
+def _plain_home(spec: HomeSpec) -> Home:
+    """What there is to a field that GVKPolicies name: that it stands for a value elsewhere."""
+    return Home(inherits=_inherited(spec), inherits_from_object=spec.inherits.startswith("."))
 
 
 def _find_formatter(
@@ -334,7 +376,10 @@ def _formatted(name: str, group_field: GroupField, path: str, formatter: Formatt
         type=value_type,
         ref=(),
         is_map=formatter.is_map,
-        sensitive=group_field.sensitive or is_secret(formatter.names, value_type),
+        sensitive=group_field.sensitive
+        or is_secret(formatter.names, value_type)
+        # What it doesn't name may be a secret.
+        or (formatter.reads_anything and value_type is not FieldType.BOOLEAN),
         format=group_field.format,
         formatter=formatter,
     )
@@ -363,7 +408,29 @@ def _with_selectors(
     return replace(
         compiled,
         item_selectors={name: known[name] for name in group_field.item_selectors if name in known},
+        is_declared_list=True,
     )
+
+
+def paths_into_lists(beside: Mapping[str, Field]) -> Iterator[tuple[str, str]]:
+    """
+    The fields whose path leads into a list, where no value can ever stand, and what to say of each:
+    *beside* are the fields of one place, which tell what is a list.
+    """
+    lists: dict[tuple[str, ...], str] = {}
+    for other in beside.values():
+        if other.is_declared_list and other.formatter is None:
+            lists.setdefault(other.ref, other.name)
+    for reached in beside.values() if lists else ():
+        # Of a map the path leads to the object that has its keys.
+        for depth in range(1, len(reached.ref) + reached.is_map):
+            if reached.ref[:depth] in lists:
+                name = lists[reached.ref[:depth]]
+                yield (
+                    reached.name,
+                    f"leads into the list {name!r}; rule that field with an itemSelector",
+                )
+                break
 
 
 def is_secret(names: Iterable[str], field_type: FieldType | None = None) -> bool:
@@ -409,10 +476,11 @@ def _row_for(row: Mapping[str, Any], workload_type: str) -> Mapping[str, Any]:
 
 def _native_field(path: str, row: Mapping[str, Any], beside: Collection[str]) -> Field:
     """One field of a group with the fields *beside*; what it says of others is left out."""
-    related = {
-        key: row[key]
-        for key in ("notBelow", "notAbove", "notWith", "notWithout")
-        if row.get(key) in beside
+    related = {key: row[key] for key in _RELATIONS if row.get(key) in beside}
+    of_items = {
+        key: ItemRelation(**row[key])
+        for key in _ITEM_RELATIONS
+        if key in row and row[key]["field"] in beside
     }
     return Field(
         name=path,
@@ -431,6 +499,8 @@ def _native_field(path: str, row: Mapping[str, Any], beside: Collection[str]) ->
         not_above=related.get("notAbove"),
         not_with=related.get("notWith"),
         not_without=related.get("notWithout"),
+        not_with_item=of_items.get("notWithItem"),
+        item_not_without=of_items.get("itemNotWithout"),
         limits=_limits(row),
     )
 
@@ -460,15 +530,40 @@ def _with_home(field: Field, spec: HomeSpec | None, row: Mapping[str, Any]) -> F
             rules_as=spec.rules_as,
             above=spec.above,
             main_only=spec.main_only,
-            inherits=parse_ref(spec.inherits) if spec.inherits else (),
+            judged=spec.judged,
+            inherits=_inherited(spec),
+            inherits_from_object=spec.inherits.startswith("."),
             codec=spec.codec,
             special=spec.special,
+            pod=POD_TEMPLATE if spec.pod is None else _pod_home(spec.pod),
             mirror=parse_ref(spec.mirror) if spec.mirror else (),
             items=spec.items,
             volume=spec.volume,
             keys=spec.keys,
         ),
     )
+
+
+def _pod_home(spec: PodHomeSpec) -> PodHome:
+    """An empty path is that of the place itself."""
+
+    def path(text: str) -> tuple[str, ...]:
+        return parse_ref(text) if text else ()
+
+    return PodHome(
+        annotations=path(spec.annotations),
+        spec=path(spec.spec),
+        others=tuple([path(other) for other in spec.others]),
+        main=spec.main,
+        main_at=tuple([path(at) for at in spec.main_at]),
+        main_is_last=spec.main_is_last,
+        devices=path(spec.devices),
+    )
+
+
+def _inherited(spec: HomeSpec) -> tuple[str, ...]:
+    """The path of what counts where there is no value; one of the object begins with a dot."""
+    return parse_ref(spec.inherits.removeprefix(".")) if spec.inherits else ()
 
 
 def _limits(row: Mapping[str, Any]) -> Mapping[str, Any]:

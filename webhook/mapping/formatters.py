@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from webhook.errors import EvaluationError, SpecError
 from webhook.mapping.answers import Question, ask_about
+from webhook.mapping.merging import merge
 from webhook.mapping.programs import Expression, compile_expression
+from webhook.mapping.reading import Reach, reach_of
 from webhook.mapping.vetting import literal_names
 from webhook.model.documents import Document, FormatterFieldSpec, FormatterSpec, ItemSelectorSpec
 from webhook.model.names import did_you_mean
@@ -41,6 +44,8 @@ class FormatterField:
     args: Mapping[str, FieldType] = field(default_factory=dict)
     enums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     array_key: str | None = None
+    # Built in: its field says itself whether it is a secret.
+    builtin: bool = False
 
     def __str__(self) -> str:
         return f"{self.formatter}.{self.name}"
@@ -66,6 +71,50 @@ class FormatterField:
         sources = [expression.source for expression in (self.get, self.set) if expression]
         spelled = [name for source in sources for name in literal_names(source)]
         return (self.name, *self.args, *spelled)
+
+    @cached_property
+    def reads_anything(self) -> bool:
+        """Whether its values may come from places that its getExpr does not name."""
+        return (
+            not self.builtin
+            and self.get is not None
+            and reach_of(self.get.source) is Reach.ANYTHING
+        )
+
+    @cached_property
+    def names_all(self) -> bool:
+        """Whether `names` tells of each of its values, read or written, where it comes from."""
+        return self.builtin or all(
+            reach_of(e.source) is Reach.NAMED for e in (self.get, self.set) if e
+        )
+
+    @cached_property
+    def key_type(self) -> FieldType | None:
+        """The type of the argument that tells one item from another."""
+        return None if self.array_key is None else self.args.get(self.array_key)
+
+    def same_key(self, one: Any, other: Any) -> bool:
+        """Whether two values of that argument mean the same."""
+        return self.array_key is not None and self.same(self.array_key, one, other)
+
+    def merged(self, node: Any, result: dict[str, Any]) -> Any:
+        """
+        The element *node* with what setExpr says in it; neither is changed.
+
+        Raises:
+            EvaluationError: the result has a number that jq has rounded.
+        """
+        return merge(node, result, self.array_key, self.same_key)
+
+    def key_of(self, value: Any) -> str:
+        """An item's key as text: the same for two that mean the same number."""
+        if self.key_type in (FieldType.INTEGER, FieldType.NUMBER):
+            try:
+                number = read_value(value, self.key_type)
+            except ValueTypeError:
+                return json.dumps(value) if isinstance(value, bool) else str(value)
+            return str(int(number)) if number == int(number) else str(value)
+        return str(value)
 
     @cached_property
     def _no_arguments(self) -> Mapping[str, Any]:
@@ -195,8 +244,9 @@ def compile_formatter(document: Document) -> CompiledFormatter:
     problems: list[SpecError] = []
     name = spec.name or document.name
     fields = {
-        field_name: _compile_field(
-            name, field_name, field_spec, f"spec.fields.{field_name}", problems
+        field_name: replace(
+            _compile_field(name, field_name, field_spec, f"spec.fields.{field_name}", problems),
+            builtin=document.builtin,
         )
         for field_name, field_spec in spec.fields.items()
     }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from webhook.errors import EvaluationError
 from webhook.mapping.answers import JqAnswers, Question, UnansweredError, answered
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
+from webhook.mapping.creating import creation_question, selected_places
 from webhook.mapping.evaluator import JqWorker, document_for_jq
+from webhook.mapping.patterns import can_select
 from webhook.mapping.results import QueryFailure
 from webhook.mapping.walk import Mismatch
 from webhook.model.documents import SameAs
@@ -92,20 +94,50 @@ class Places:
 
 
 class Locator:
-    """Finds the places of one object. Each selector is asked once."""
+    """
+    Finds the places of one object. Each selector is asked once.
+
+    *values* are what jq answered to the questions which places it would find once they are there;
+    without any, no place of a query of jq is created.
+    """
 
     def __init__(
-        self, mapping: CompiledMapping, document: dict[str, Any], jq_places: JqPlaces
+        self,
+        mapping: CompiledMapping,
+        document: dict[str, Any],
+        jq_places: JqPlaces,
+        values: Mapping[Question, tuple[Any, ...]] | None = None,
     ) -> None:
         self._mapping = mapping
         self._document = document
         self._jq_places = jq_places
+        self._values = values
         self._found: dict[str, Places] = {}
+        self._missing: dict[Question, None] = {}
+
+    def close(self) -> None:
+        """
+        See whether all is known that the places depend on.
+
+        Raises:
+            UnansweredError: jq has to be asked which places it would find once they are there.
+        """
+        if self._missing:
+            expressions = tuple(sorted({question.expression for question in self._missing}))
+            raise UnansweredError(expressions=expressions, questions=tuple(self._missing))
+
+    def needs_jq(self, selector: CompiledSelector) -> bool:
+        """Whether the places of *selector* depend on what jq finds."""
+        if selector.query.plain is None:
+            return True
+        same_as = selector.same_as
+        others = [selector.parent, None if same_as is None else same_as.spec_selector]
+        return any(self.needs_jq(self._mapping.selectors[name]) for name in others if name)
 
     def places(self, selector: CompiledSelector) -> Places:
         """
-        The places of *selector*, in the order of the document; absent ones that may be created
-        are among them.
+        The places of *selector*, in the order of the document; absent ones that may be created,
+        and that its query selects then, are among them.
 
         Raises:
             EvaluationError: its query was not evaluated for this object.
@@ -138,9 +170,13 @@ class Locator:
             else:
                 mismatches.append(Mismatch(path, "object", json_type(node)))
         if selector.creates is not None and (absent or not paths or selector.parent):
-            for path in self._creatable(selector):
-                if path not in paths and is_free(self._document, path):
-                    paths[path] = None
+            wanted = [
+                path
+                for path in self._creatable(selector)
+                if path not in paths and is_free(self._document, path)
+            ]
+            for path in self._selected_once_there(selector, wanted, candidates):
+                paths[path] = None
         same_as = selector.same_as
         if same_as is not None and not paths and self._is_same(same_as):
             lender = self.places(self._mapping.selectors[same_as.spec_selector])
@@ -160,6 +196,31 @@ class Locator:
         places = self.places(parent)
         # What is borrowed is another's to complete.
         return [] if places.are_borrowed else [path + selector.creates for path in places.paths]
+
+    def _selected_once_there(
+        self, selector: CompiledSelector, wanted: list[Path], found: Sequence[Path]
+    ) -> list[Path]:
+        """Those of the *wanted* places that the query selects as soon as they are created."""
+        plain = selector.query.plain
+        if plain is not None:
+            if plain.any_case:
+                # The same name in another case is there: that is the place.
+                spelt = {_folded(path): path for path in found}
+                wanted = [path for path in wanted if spelt.get(_folded(path), path) == path]
+            return [path for path in wanted if can_select(plain, path)]
+        if not wanted or self._values is None:
+            return []
+        question = creation_question(selector.query.source, self._document, wanted)
+        values = self._values.get(question)
+        if values is None:
+            # Until it is known, they are taken for found: what is below them is asked at once.
+            self._missing[question] = None
+            return wanted
+        return selected_places(values, wanted)
+
+
+def _folded(path: Path) -> Path:
+    return tuple([token.casefold() if isinstance(token, str) else token for token in path])
 
 
 def is_free(document: dict[str, Any], path: Path) -> bool:

@@ -20,6 +20,7 @@ from typing import Literal
 
 from webhook.errors import SpecError
 from webhook.mapping.plain import PlainQuery, has_name, parse_plain
+from webhook.mapping.selecting import why_it_selects_nothing
 from webhook.mapping.vetting import SOURCE_MAX_CHARS, spell_arguments, vet
 
 # The most places that one expression may find. Fewer than a plain path's: each path crosses a
@@ -56,8 +57,8 @@ def compile_selector(source: str, *, path: str, any_case: Sequence[str] = ()) ->
     Names of *any_case* are found in any case.
 
     Raises:
-        SpecError: it is empty, too long, or uses what no selector may use; or one of *any_case*
-            is no name of it.
+        SpecError: it is empty, too long, uses what no selector may use, or can't select places
+            whatever the object is; or one of *any_case* is no name of it.
     """
     if len(source) > SOURCE_MAX_CHARS:
         raise SpecError(path, f"a query has at most {SOURCE_MAX_CHARS} characters")
@@ -72,6 +73,13 @@ def compile_selector(source: str, *, path: str, any_case: Sequence[str] = ()) ->
     if any_case:
         raise SpecError(path, "takes jq, which knows no names in any case")
     vet(source, path=path)
+    reason = why_it_selects_nothing(source)
+    if reason:
+        raise SpecError(
+            path,
+            f"can never select a place: {reason}; in jq only path expressions do, such as"
+            " .spec.template",
+        )
     return JqQuery(source)
 
 

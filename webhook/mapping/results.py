@@ -28,10 +28,12 @@ class QueryFailure:
 
     *reason* continues a sentence about the expression ("selected more than 1000 places"). It
     shows no value of the object. *is_flood*: it yielded more than it may, whatever the object is.
+    *text* is jq's own; it may quote the object, and is for trials on samples only.
     """
 
     reason: str
     is_flood: bool = field(default=False, compare=False)
+    text: str = field(default="", compare=False, repr=False)
 
 
 QueryResult = list[Path] | QueryFailure
@@ -177,7 +179,9 @@ def read_values(payload: bytes, questions: Sequence[Any]) -> list[ValueResult] |
 
 def _read_values(entry: object, source: str) -> ValueResult:
     if isinstance(entry, dict):
-        return QueryFailure(shown_error(entry.get("error"), source))
+        error = entry.get("error")
+        text = " ".join(error.split()) if isinstance(error, str) else ""
+        return QueryFailure(shown_error(error, source), text=text)
     if not isinstance(entry, list):
         return QueryFailure("has a result that is no list of values")
     if len(entry) > MAX_VALUES:

@@ -188,6 +188,17 @@ def name_problem(name: str) -> str:
 Name = Annotated[str, BeforeValidator(_read_name)]
 
 
+# Ours. Each expression is tried before it takes effect, which takes some 10 ms, and whoever writes
+# the next document waits for that: with these a write takes about a second. The largest documents
+# in the catalog have 29 fields and 27 selectors.
+MAX_FORMATTER_FIELDS = 50
+MAX_ARGUMENTS = 50
+MAX_GROUP_FIELDS = 200
+MAX_ITEM_SELECTORS = 50
+MAX_SPEC_SELECTORS = 100
+MAX_FIELD_GROUPS = 50
+
+
 class ArrayKey(Spec):
     arg_name: str
 
@@ -197,15 +208,17 @@ class FormatterFieldSpec(Spec):
 
     get_expr: str | None = None
     set_expr: str | None = None
-    args_info: dict[str, ArgumentType] = Field(default_factory=dict)
-    args_enum: dict[str, list[str]] = Field(default_factory=dict)
+    args_info: dict[str, ArgumentType] = Field(default_factory=dict, max_length=MAX_ARGUMENTS)
+    args_enum: dict[str, list[str]] = Field(default_factory=dict, max_length=MAX_ARGUMENTS)
     array_key: ArrayKey | None = None
 
 
 class FormatterSpec(Spec):
     name: Name = ""
     description: str = ""
-    fields: dict[str, FormatterFieldSpec] = Field(default_factory=dict)
+    fields: dict[str, FormatterFieldSpec] = Field(
+        default_factory=dict, max_length=MAX_FORMATTER_FIELDS
+    )
 
 
 class AttributeHomeSpec(Spec):
@@ -216,20 +229,41 @@ class AttributeHomeSpec(Spec):
     on_mounts: bool = False
 
 
+class PodHomeSpec(Spec):
+    """Where the parts of a pod are; see `mapping.homes.PodHome`."""
+
+    annotations: str
+    spec: str
+    others: list[str] = Field(default_factory=list)
+    main: str = ""
+    main_at: list[str] = Field(default_factory=list)
+    main_is_last: bool = False
+    devices: str = ""
+
+
 class HomeSpec(Spec):
     """How a native field stands in a pod template; see `mapping.homes.Home`."""
 
     rules_as: FieldType | None = Field(default=None, strict=False)
     above: int = 0
     main_only: bool = False
+    judged: bool = False
     inherits: str = ""
     codec: str = ""
     special: Literal["", "gpuDevices", "gpuRequestType", "gpuShare"] = ""
+    pod: PodHomeSpec | None = None
     mirror: str = ""
     items: Literal["", "map", "volumes"] = ""
     volume: str = ""
     keys: Literal["", "extendedResources"] = ""
     attributes: dict[str, AttributeHomeSpec] = Field(default_factory=dict)
+
+
+class ItemRelation(Spec):
+    """*item* of a list, and the other *field*: of a flag the list, of a list the flag."""
+
+    field: str
+    item: str
 
 
 class GroupField(Spec):
@@ -248,14 +282,17 @@ class GroupField(Spec):
     removes: list[str] = Field(default_factory=list)
     texts: list[str] = Field(default_factory=list)
     not_without: str | None = None
+    not_with_item: ItemRelation | None = None
+    item_not_without: ItemRelation | None = None
     format: Literal["label", "annotation"] | None = None
+    is_list: bool = False
     home: HomeSpec | None = None
 
 
 class ItemSelectorSpec(Spec):
     description: str = ""
     query: str
-    args_info: dict[str, ArgumentType] = Field(default_factory=dict)
+    args_info: dict[str, ArgumentType] = Field(default_factory=dict, max_length=MAX_ARGUMENTS)
 
 
 class FieldGroupSpec(Spec):
@@ -263,8 +300,10 @@ class FieldGroupSpec(Spec):
     description: str = ""
     # Its fields are named by hierarchical policies, and by nobody else. Built-in groups only.
     native: bool = False
-    fields: dict[str, GroupField] = Field(default_factory=dict)
-    item_selectors: dict[str, ItemSelectorSpec] = Field(default_factory=dict)
+    fields: dict[str, GroupField] = Field(default_factory=dict, max_length=MAX_GROUP_FIELDS)
+    item_selectors: dict[str, ItemSelectorSpec] = Field(
+        default_factory=dict, max_length=MAX_ITEM_SELECTORS
+    )
 
 
 class Dependency(Spec):
@@ -287,13 +326,16 @@ class SpecSelectorSpec(Spec):
     query: str
     # Names of the query that are found in any case: some operators take `worker` for `Worker`.
     ignore_case: list[str] = Field(default_factory=list)
-    field_groups: list[str]
+    field_groups: list[str] = Field(min_length=1, max_length=MAX_FIELD_GROUPS)
     dependency: Dependency | None = None
     # Values that the API server fills in before it asks us, or leaves out of what it sends, by
     # field. If there is only one, an absent field has it.
     server_defaults: dict[str, list[Any]] = Field(default_factory=dict)
     # Fields that the API server copies from another field of the place, and which.
     server_copies: dict[str, str] = Field(default_factory=dict)
+    # Whether the places are the `spec` of pod templates, beside which the pods' metadata stands.
+    # By default they are if they are called so.
+    pod_template: bool | None = None
     # Another selector whose places stand for the missing ones of this, where the object says so.
     same_as: SameAs | None = None
     # Items of lists that Kubernetes adds before it asks us, by field: what they look like.
@@ -312,7 +354,7 @@ class SpecMappingSpec(Spec):
     description: str = ""
     # The plural by which the API server serves the kind; the lower-case kind + s if empty.
     resource: str = ""
-    spec_selectors: dict[str, SpecSelectorSpec]
+    spec_selectors: dict[str, SpecSelectorSpec] = Field(min_length=1, max_length=MAX_SPEC_SELECTORS)
     scale: ScaleSpec | None = None
 
 
@@ -360,6 +402,9 @@ _SPECS: dict[str, type[Spec]] = {
     "SpecMapping": SpecMappingSpec,
     "DataSource": DataSourceSpec,
 }
+# Kinds of the group that say nothing about policies: what the reconciler keeps, and what
+# `gatewright gpu simulate` replays.
+UNCOMPILED_KINDS = ("GpuRecommendation", "GpuScenario")
 # In the order in which `gatewright crds` prints them.
 POLICY_KINDS = (
     *("WorkloadPolicy", "GVKPolicy", "Formatter", "FieldGroup", "SpecMapping", "DataSource"),
@@ -448,6 +493,11 @@ def _group(problems: list[SpecError]) -> ExceptionGroup[SpecError]:
 _SpecT = TypeVar("_SpecT", bound=Spec)
 
 
+def spec_keys(kind: str) -> list[str]:
+    """What may stand directly below the `spec` of a document of ours."""
+    return _aliases(_SPECS[kind])
+
+
 def parse_spec(
     spec_type: type[_SpecT], value: Any, path: str, problems: list[SpecError]
 ) -> _SpecT | None:
@@ -510,6 +560,9 @@ def _spec_problems(error: ValidationError, spec_type: type[Spec], path: str) -> 
             message = "is needed"
         elif item["type"] == "too_short":
             message = "must not be empty"
+        elif item["type"] == "too_long":
+            most = item["ctx"]["max_length"]
+            message = f"has {len(item['input'])} entries; at most {most} are allowed"
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
         elif item["type"] in _EXPECTED:

@@ -50,6 +50,15 @@ class GroupVersionKind:
         return f"{self.api_version}/{self.kind}"
 
 
+def differs_in_case(one: GroupVersionKind, other: GroupVersionKind) -> bool:
+    """Whether two kinds of one group and version have one name but for case, and are two."""
+    return (
+        one != other
+        and (one.group, one.version) == (other.group, other.version)
+        and one.kind.lower() == other.kind.lower()
+    )
+
+
 # Names of native workload types in policies (`spec.workloadType`), and their kinds.
 NATIVE_KINDS = {
     "workspace": GroupVersionKind(WORKLOAD_GROUP, VERSION, "Workspace"),

@@ -24,7 +24,7 @@ from webhook.model.documents import Document
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.scopes import Branch, Scope
 from webhook.model.values import FieldType
-from webhook.policy.enforcement import (
+from webhook.policy.rules.enforcement import (
     IMPOSED,
     MUTATING,
     WRITING,
@@ -33,7 +33,7 @@ from webhook.policy.enforcement import (
     Entry,
     Slot,
 )
-from webhook.policy.item_names import EXCLUDE
+from webhook.policy.rules.item_names import EXCLUDE, value_attribute
 
 # The selector that finds the main container of each pod template.
 MAIN_CONTAINER = "mainContainer"
@@ -119,6 +119,11 @@ class ItemPlan:
 
     *items* are its default items, *defaults*, *derived* (defaultFrom) and *judges* those of
     attributes of all items, by attribute. *locked* are keys, each with the rule that says so.
+
+    A GVKPolicy can set items, by key (*sets*, which *items* of their key have taken in), and an
+    attribute of all of them (*set_attributes*, also among *judges*). It can judge an attribute of
+    the item with a key (*keyed*, by both), and require or block items: *presence*, each with the
+    key that it is about, None for any item.
     """
 
     field: Field
@@ -132,6 +137,10 @@ class ItemPlan:
     locked: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
     # A rule that no default item may be excluded.
     kept: Enforcement | None = None
+    sets: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
+    set_attributes: Mapping[str, Enforcement] = dataclass_field(default_factory=dict)
+    keyed: Mapping[tuple[str, str], tuple[Enforcement, ...]] = dataclass_field(default_factory=dict)
+    presence: tuple[tuple[str | None, Enforcement], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,11 +279,7 @@ def _merge_items(entries: Sequence[Entry]) -> Entry:
     origins: dict[str, Source] = {}
     for entry in reversed(entries):
         narrow = entry.enforcement.value
-        exclusive = entry.field.exclusive
-        if any(name in narrow for name in exclusive):
-            # A variable has one source: the narrower one takes the place of the other.
-            merged = {k: v for k, v in merged.items() if k not in exclusive or k in narrow}
-        merged = _merge(merged, narrow)
+        merged = overlaid(entry.field, merged, narrow)
         origins |= {
             name: entry.enforcement.source
             for name in entry.field.attributes
@@ -282,6 +287,15 @@ def _merge_items(entries: Sequence[Entry]) -> Entry:
         }
     enforcement = replace(entries[0].enforcement, value=merged, origins=origins)
     return replace(entries[0], enforcement=enforcement)
+
+
+def overlaid(field: Field, item: Mapping[str, Any], over: Mapping[str, Any]) -> Any:
+    """An *item* of *field* with what *over* gives in the place of what it has itself."""
+    exclusive = field.exclusive
+    if any(name in over for name in exclusive):
+        # A variable has one source: the one that counts takes the place of the other.
+        item = {k: v for k, v in item.items() if k not in exclusive or k in over}
+    return _merge(item, over)
 
 
 def _merge(wide: Any, narrow: Any) -> Any:
@@ -393,9 +407,12 @@ def _add_unruled(mapping: CompiledMapping, items: dict[tuple[str, int], list[Ite
 
 def _jq_sources(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> tuple[str, ...]:
     wanted = dict.fromkeys([part.selector.name for part in parts])
-    fields = [plan.field for part in parts for plan in part.fields]
+    fields = [plan.field for part in parts for plan in (*part.fields, *part.computed)]
     fields += [plan.field for part in parts for plan in part.items]
-    if MAIN_CONTAINER in mapping.selectors and any(field.home.main_only for field in fields):
+    # A share of a GPU names the main container.
+    if MAIN_CONTAINER in mapping.selectors and any(
+        field.home.main_only or field.home.special == "gpuShare" for field in fields
+    ):
         wanted[MAIN_CONTAINER] = None
     for name in list(wanted):
         parent = mapping.selectors[name].parent
@@ -438,16 +455,24 @@ def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) ->
 
 
 def _item_plan(selector: CompiledSelector, entries: list[Entry]) -> ItemPlan:
+    field = entries[0].field
     judges: dict[str, list[Enforcement]] = {}
+    keyed: dict[tuple[str, str], list[Enforcement]] = {}
     defaults: dict[str, Enforcement] = {}
-    items: list[Enforcement] = []
+    items: dict[Any, Enforcement] = {}
+    sets: dict[Any, Enforcement] = {}
+    set_attributes: dict[str, Enforcement] = {}
+    presence: list[tuple[str | None, Enforcement]] = []
     can_add: Enforcement | None = None
     locked: dict[str, Enforcement] = {}
     imposed: dict[str, Enforcement] = {}
     derived: dict[str, Enforcement] = {}
     kept: Enforcement | None = None
     for entry in entries:
-        enforcement, attribute = entry.enforcement, entry.slot.attribute
+        enforcement, key, attribute = entry.enforcement, entry.slot.key, entry.slot.attribute
+        is_whole = attribute is None and enforcement.type is FieldType.ITEMIZED
+        # What is said of the value of an item stands at the slot of the item.
+        name = attribute or value_attribute(field) or ""
         if enforcement.rule is Rule.CAN_ADD:
             can_add = enforcement
         elif enforcement.rule is Rule.LOCKED:
@@ -456,26 +481,65 @@ def _item_plan(selector: CompiledSelector, entries: list[Entry]) -> ItemPlan:
             imposed[enforcement.meaning] = enforcement
         elif attribute == EXCLUDE:
             kept = enforcement
-        elif attribute is None:
-            items.append(enforcement)
+        elif is_whole and enforcement.rule is Rule.DEFAULT:
+            _keep_first(items, enforcement.meaning, enforcement)
+        elif is_whole and enforcement.rule is Rule.SET:
+            sets[enforcement.meaning] = enforcement
+        elif is_whole:
+            presence.append((key, enforcement))
         elif enforcement.rule is Rule.DEFAULT:
-            defaults[attribute] = enforcement
+            _keep_first(defaults, name, enforcement)
         elif enforcement.rule is Rule.DEFAULT_FROM:
-            derived[attribute] = enforcement
+            derived[name] = enforcement
+        elif key is not None:
+            keyed.setdefault((key, name), []).append(enforcement)
         else:
-            judges.setdefault(attribute, []).append(enforcement)
+            if enforcement.rule is Rule.SET:
+                set_attributes[name] = enforcement
+            judges.setdefault(name, []).append(enforcement)
+    # Imposed last, in place of a default item of the same key; nobody may change them.
+    given = {**{key: item for key, item in items.items() if key not in imposed}, **imposed}
+    for attribute, enforcement in set_attributes.items():
+        sets = {k: _overlaid(field, item, enforcement, attribute) for k, item in sets.items()}
+        given = {k: _overlaid(field, item, enforcement, attribute) for k, item in given.items()}
     return ItemPlan(
-        field=entries[0].field,
-        # Imposed last, in place of a default item of the same key; nobody may change them.
-        items=(*[item for item in items if item.meaning not in imposed], *imposed.values()),
+        field=field,
+        items=tuple(
+            [
+                _overlaid(field, item, sets[key]) if key in sets and key not in imposed else item
+                for key, item in given.items()
+            ]
+        ),
         defaults=defaults,
         judges={attribute: tuple(rules) for attribute, rules in judges.items()},
         derived=derived,
         can_add=can_add,
-        own_items=selector.server_items.get(selector.server_name(entries[0].field), ()),
+        own_items=selector.server_items.get(selector.server_name(field), ()),
         locked={**locked, **imposed},
         kept=kept,
+        sets=sets,
+        set_attributes=set_attributes,
+        keyed={place: tuple(rules) for place, rules in keyed.items()},
+        presence=tuple(presence),
     )
+
+
+def _keep_first(found: dict[Any, Enforcement], name: Any, enforcement: Enforcement) -> None:
+    """Of a GVKPolicy's default and a WorkloadPolicy's the former counts."""
+    if name not in found or enforcement.rank < found[name].rank:
+        found[name] = enforcement
+
+
+def _overlaid(
+    field: Field, item: Enforcement, over: Enforcement, attribute: str = ""
+) -> Enforcement:
+    """The default *item* with the attributes, or the one *attribute*, that *over* sets."""
+    value = over.value
+    for part in reversed(attribute.split(".") if attribute else ()):
+        value = {part: value}
+    given = [n for n in field.attributes if read_ref(value, tuple(n.split("."))) is not None]
+    origins = {**item.origins, **dict.fromkeys(given, over.source)}
+    return replace(item, value=overlaid(field, item.value, value), origins=origins)
 
 
 def _ref_beside(

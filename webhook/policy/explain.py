@@ -9,7 +9,7 @@ from typing import Any
 from webhook.mapping.fields import is_secret, read_ref
 from webhook.model.decision import NOT_SHOWN, Rule, Source, without_credentials
 from webhook.policy.effective import Effective, effective_entries, place_of
-from webhook.policy.enforcement import IMPOSED, MUTATING, CompiledPolicy, Entry, Slot
+from webhook.policy.rules.enforcement import IMPOSED, MUTATING, CompiledPolicy, Entry, Slot
 
 # What these say tells nothing of a value: yes, no, or keys of items.
 _OPEN = frozenset({Rule.REQUIRED, Rule.BLOCKED, Rule.CAN_EDIT, Rule.CAN_ADD, Rule.LOCKED})
@@ -178,7 +178,7 @@ def _shown(entry: Entry) -> Any:
         return entry.enforcement.value
     value = entry.enforcement.value
     attributes = [entry.field.attributes.get(entry.slot.attribute or "")]
-    if entry.slot.key is not None:
+    if entry.slot.key is not None and isinstance(value, dict):
         # An item: all that it has is shown, or nothing.
         attributes = [a for a in entry.field.attributes.values() if read_ref(value, a.ref)]
     hidden = (

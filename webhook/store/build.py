@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -25,9 +25,11 @@ from webhook.mapping.compiled import CompiledMapping, compile_mapping
 from webhook.mapping.evaluator import Trial
 from webhook.mapping.fields import CompiledGroup, compile_group, extend_group, native_groups
 from webhook.mapping.formatters import CompiledFormatter, compile_formatter
-from webhook.mapping.trials import SmokeRun
+from webhook.mapping.joint_trials import Together
+from webhook.mapping.trials import SmokeRun, WritesSamples, trials_of_lists
 from webhook.model.documents import (
     POLICY_KINDS,
+    UNCOMPILED_KINDS,
     Document,
     is_ours,
     parse_document,
@@ -35,16 +37,20 @@ from webhook.model.documents import (
 )
 from webhook.model.kinds import POLICY_GROUP, GroupVersionKind
 from webhook.model.manifests import Manifest
+from webhook.model.names import did_you_mean
+from webhook.model.rightsizing.documents import KINDS as RIGHTSIZING_KINDS
+from webhook.model.rightsizing.policies import GROUP as RIGHTSIZING_GROUP
 from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings
-from webhook.policy.advice import advise
-from webhook.policy.assets import Asset, by_reference, compile_asset
-from webhook.policy.compile import compile_policy
-from webhook.policy.contradictions import Territory, check_policy, shadowed
+from webhook.policy.checks.advice import advise
+from webhook.policy.checks.contradictions import Territory, check_policy, shadowed
+from webhook.policy.compile.assets import Asset, by_reference, compile_asset
+from webhook.policy.compile.compiler import compile_policy
+from webhook.policy.compile.trials import trials_of
 from webhook.policy.effective import PolicySet, age
-from webhook.policy.enforcement import CompiledPolicy
-from webhook.policy.trials import trials_of
+from webhook.policy.rules.enforcement import CompiledPolicy
 from webhook.store.memo import Memo
+from webhook.store.served import KindVersions
 from webhook.store.snapshot import DocumentProblem, ProblemReason, Snapshot, territory_of
 
 log = logging.getLogger("gatewright.store")
@@ -59,15 +65,26 @@ _KAI_QUEUE_GROUP = "scheduling.run.ai"
 _KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 # A document that waits looks harmless: it is a warning, and no other message says what it costs.
 _WAITING = "; until it is there, nothing of this document is enforced"
+_UNSERVED = "; nothing is judged by this mapping until it is"
+# Ours, as the limits of `model.documents`: a trial takes some 10 ms.
+MAX_TRIALS = 150
+# Of a group of many kinds so many are named: warnings are short.
+_MAX_KINDS = 4
 _BARE_KEYS = frozenset({"defaults", "rules", "imposedAssets"})
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Labels of each namespace and the parent of each KAI queue, where they are known already."""
+    """
+    Labels of each namespace and the parent of each KAI queue, where they are known already.
+
+    *served* are the kinds that the API server serves of the groups that were looked at, with the
+    versions of each.
+    """
 
     namespaces: Mapping[str, Mapping[str, str]]
     queues: Mapping[str, str]
+    served: Mapping[str, KindVersions] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +92,15 @@ class SourceFile:
     """
     One place where documents come from: those that could be read, or why none could.
 
-    *surroundings* stand for manifests of Namespaces and Queues.
+    *surroundings* stand for manifests of Namespaces and Queues. *written* is when the file was,
+    as Kubernetes writes times.
     """
 
     name: str
     manifests: tuple[Manifest, ...] = ()
     error: str = ""
     surroundings: Surroundings | None = None
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +190,8 @@ class _Builder:
                 return
         kind = GroupVersionKind.of(value)
         if is_ours(value):
-            self._read_document(manifest, value)
+            if kind.kind not in UNCOMPILED_KINDS:
+                self._read_document(manifest, value)
         elif kind.group == "" and kind.kind == "Namespace":
             metadata = _object(value.get("metadata"))
             labels = _object(metadata.get("labels"))
@@ -187,6 +207,8 @@ class _Builder:
         elif kind.kind in POLICY_KINDS:
             problem = f"{kind.kind} of {kind.api_version} is not ours: that is {POLICY_GROUP}"
             self._advise(manifest.name, "apiVersion", problem)
+        elif kind.group == RIGHTSIZING_GROUP and kind.kind in RIGHTSIZING_KINDS:
+            pass  # The reconciler acts by them, and store/rightsizing.py judges them.
         elif kind.group != _KUSTOMIZE_GROUP:
             self._others.append((manifest.name, kind))
 
@@ -250,6 +272,8 @@ class _Builder:
         mappings = self._compile_mappings(groups)
         policies = self._compile_policies(mappings, self._compile_assets(groups))
         self._advise_on_others(mappings)
+        self._advise_on_served()
+        self._advise_on_case(mappings)
         documents = tuple(sorted(self._in_force, key=lambda document: document.key))
         around = self._around()
         revision = revision_of([[d.key, d.revision] for d in documents] + [self._around_revision()])
@@ -282,8 +306,10 @@ class _Builder:
             self._surroundings = Surroundings(self._namespaces, self._queues)
         elif self._namespaces or self._queues:
             given = self._surroundings
-            self._surroundings = Surroundings(
-                {**given.namespaces, **self._namespaces}, {**given.queues, **self._queues}
+            self._surroundings = replace(
+                given,
+                namespaces={**given.namespaces, **self._namespaces},
+                queues={**given.queues, **self._queues},
             )
             self._namespaces, self._queues = {}, {}
         return self._surroundings
@@ -352,7 +378,10 @@ class _Builder:
                                 )
                             ],
                         )
-                    self._try_expressions(formatter)
+                    if not version.builtin:
+                        # Tests try those that we ship.
+                        self._try_expressions(formatter)
+                        self._advise_on_writing(formatter, document.source)
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
@@ -370,6 +399,19 @@ class _Builder:
                 if expression is not None
             ]
         )
+
+    def _advise_on_writing(self, formatter: CompiledFormatter, source: str) -> None:
+        """Say of expressions that seem to write nothing that they do."""
+        trials = [
+            (f"spec.fields.{name}.setExpr", WritesSamples(field))
+            for name, field in formatter.fields.items()
+            if field.set is not None
+        ]
+        try:
+            self._make_trials(trials)
+        except ExceptionGroup as error:
+            for leaf in _leaves(error):
+                self._advise(source, leaf.path, leaf.problem)
 
     def _make_trials(self, trials: Iterable[tuple[str, Trial]]) -> None:
         """Make each trial, with the path that it is about; one that was made is not made again."""
@@ -409,12 +451,8 @@ class _Builder:
                 try:
                     name = (version.spec.name or version.name).lower()
                     group = self._compile_group(version, formatters, groups.get(name))
-                    self._make_trials(
-                        [
-                            (f"spec.itemSelectors.{name}.query", SmokeRun(own.query, own.args))
-                            for name, own in group.item_selectors.items()
-                        ]
-                    )
+                    if not version.builtin:
+                        self._try_group(group, groups.get(name))
                     self._extend(groups, group)
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
@@ -422,6 +460,18 @@ class _Builder:
                     self._accept(version)
                     break
         return groups
+
+    def _try_group(self, group: CompiledGroup, base: CompiledGroup | None) -> None:
+        beside = {**(base.fields if base is not None else {}), **group.fields}
+        self._make_trials(
+            [
+                *[
+                    (f"spec.itemSelectors.{name}.query", SmokeRun(own.query, own.args))
+                    for name, own in group.item_selectors.items()
+                ],
+                *[("spec.fields", trial) for trial in trials_of_lists(beside.values())],
+            ]
+        )
 
     def _compile_mappings(
         self, groups: Mapping[str, CompiledGroup]
@@ -445,6 +495,13 @@ class _Builder:
                     if not version.builtin:
                         # Tests try those that we ship.
                         self._check_queries(mapping)
+                        self._make_trials(
+                            [
+                                (f"spec.specSelectors.{selector.name}.fieldGroups", trial)
+                                for selector in mapping.selectors.values()
+                                for trial in trials_of_lists(selector.fields.values())
+                            ]
+                        )
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
@@ -521,7 +578,7 @@ class _Builder:
                     ]
                     if problems:
                         raise ExceptionGroup("the policy is wrong", problems)
-                    self._make_trials([t for policy in compiled for t in trials_of(policy)])
+                    self._make_trials(_bounded([t for p in compiled for t in trials_of(p)]))
                 except Exception as error:  # noqa: BLE001  See _report.
                     self._report(document.source, error)
                 else:
@@ -647,7 +704,47 @@ class _Builder:
             if kind in mappings:
                 continue
             hint = f"; KAI's are of {_KAI_QUEUE_GROUP}" if kind.kind == "Queue" else ""
+            if kind.group == RIGHTSIZING_GROUP:
+                hint = did_you_mean(kind.kind, RIGHTSIZING_KINDS)
             self._advise(source, "", f"{kind} is no document of ours, and is ignored{hint}")
+
+    def _advise_on_served(self) -> None:
+        """Say of mappings in force that there are no objects of their kind (yet)."""
+        served = self._around().served
+        for document in self._in_force:
+            if document.kind != "SpecMapping":
+                continue
+            kind = document.spec.workload_type
+            kinds = served.get(kind.group)
+            if kinds is None or kind.version in kinds.get(kind.kind, ()):
+                continue
+            problem = f"{kind.api_version} {kind.kind} is not served here ({_told(kind, kinds)})"
+            self._problems.append(
+                DocumentProblem(
+                    document.source,
+                    "spec.workloadType",
+                    problem + _UNSERVED,
+                    warning=True,
+                    reason=ProblemReason.KIND_NOT_SERVED,
+                    cost=_UNSERVED,
+                )
+            )
+
+    def _advise_on_case(self, mappings: Mapping[GroupVersionKind, CompiledMapping]) -> None:
+        """Say of mappings that others differ from them in case only, unless both are served."""
+        served = self._around().served
+        first: dict[tuple[str, str, str], CompiledMapping] = {}
+        for kind, mapping in mappings.items():
+            twin = first.setdefault((kind.group, kind.version, kind.kind.lower()), mapping)
+            # Of what is served, `_advise_on_served` says how it is spelt.
+            known = [name.lower() for name in served.get(kind.group, ())]
+            if twin is not mapping and kind.kind.lower() not in known:
+                self._advise(
+                    mapping.source,
+                    "spec.workloadType",
+                    f"{kind} differs from {twin.kind}, which {twin.source} is for, in case only;"
+                    " kinds are told apart by case, and hardly a cluster has both",
+                )
 
     # -- problems ---------------------------------------------------------------------------
 
@@ -667,14 +764,14 @@ class _Builder:
             return
         for leaf in _leaves(error):
             missing = isinstance(leaf, MissingReferenceError)
-            reason = ProblemReason.COMPILE_ERROR
+            reason, problem, cost = ProblemReason.COMPILE_ERROR, leaf.problem, ""
             if missing:
-                reason = ProblemReason.REFERENCE_NOT_FOUND
+                reason, cost = ProblemReason.REFERENCE_NOT_FOUND, _WAITING
+                problem += cost
             elif isinstance(leaf, FieldConflictError):
-                reason = ProblemReason.FIELD_CONFLICT
-            told = leaf.problem + (_WAITING if missing else "")
+                reason, cost = ProblemReason.FIELD_CONFLICT, leaf.cost
             self._problems.append(
-                DocumentProblem(document, leaf.path, told, warning=missing, reason=reason)
+                DocumentProblem(document, leaf.path, problem, missing, reason, cost)
             )
 
     def _warn(self, document: Document, compiled: Sequence[CompiledPolicy]) -> None:
@@ -708,6 +805,38 @@ def _list_advice(
     policies: Sequence[CompiledPolicy], territory: Territory
 ) -> list[tuple[str, SpecError]]:
     return [*shadowed(policies, territory), *advise(policies)]
+
+
+def _bounded(trials: Sequence[tuple[str, Trial]]) -> Sequence[tuple[str, Trial]]:
+    """
+    Raises:
+        ExceptionGroup: they are more than can be made in a second or two.
+    """
+    # One that tries values together is made of those that are counted.
+    count = len({trial.key for _, trial in trials if not isinstance(trial, Together)})
+    if count > MAX_TRIALS:
+        problem = (
+            f"give {count} values to fields of formatters and item selectors, each of which is"
+            f" tried; at most {MAX_TRIALS} are allowed in one policy"
+        )
+        raise ExceptionGroup("the policy is wrong", [SpecError("spec.rules", problem)])
+    return trials
+
+
+def _told(kind: GroupVersionKind, kinds: KindVersions) -> str:
+    """What is served in place of *kind*: *kinds* are those of its group."""
+    versions = kinds.get(kind.kind)
+    if versions:
+        return f"served: {', '.join(versions)}"
+    if not kinds:
+        return f"nothing of {kind.group or 'the core group'} is"
+    alike = {name: kinds[name] for name in kinds if name.lower() == kind.kind.lower()}
+    if alike:
+        named = [f"{name} {', '.join(versions)}" for name, versions in sorted(alike.items())]
+        return f"served: {'; '.join(named)}; kinds are told apart by case"
+    named = [f"{name} {', '.join(versions)}" for name, versions in sorted(kinds.items())]
+    more = [f"and {len(named) - _MAX_KINDS} more"] if len(named) > _MAX_KINDS else []
+    return f"served of {kind.group or 'the core group'}: {'; '.join(named[:_MAX_KINDS] + more)}"
 
 
 def _identity(document: Document) -> tuple[object, ...]:

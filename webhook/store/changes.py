@@ -86,13 +86,13 @@ class _Check:
         sources, name = self._with(manifest, key)
         after = self._build(sources, self._before)
         own, others = self._new_problems(after, name)
-        if any(problem.reason is not ProblemReason.ADVICE for problem in others):
+        if any(not problem.is_harmless for problem in others):
             # It counts as older than those: say it of the one that is being written.
             after = self._build(sources, self._before, youngest=key)
             own_as_youngest, others_then = self._new_problems(after, name)
             if any(not problem.warning for problem in own_as_youngest):
                 own, others = own_as_youngest, others_then
-        broken = [problem for problem in others if problem.reason is not ProblemReason.ADVICE]
+        broken = [problem for problem in others if not problem.is_harmless]
         advice = [problem for problem in others if problem.reason is ProblemReason.ADVICE]
         missing = [item for item in own if item.reason is ProblemReason.REFERENCE_NOT_FOUND]
         return ChangeCheck(
@@ -110,7 +110,7 @@ class _Check:
         users = [
             titles.get(problem.document, problem.document)
             for problem in others
-            if problem.reason is not ProblemReason.ADVICE
+            if not problem.is_harmless
         ]
         return ChangeCheck(users=tuple(dict.fromkeys(users)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,14 +12,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webhook.clients.depth import MAX_DEPTH, TOO_DEEP
+from webhook.clients.discovery import Discovery
 from webhook.clients.informer import Informer, Resource, Timing
 from webhook.clients.kube import KubeClient
 from webhook.errors import ConflictError, KubeError, NotFoundError, RefusedError, StoreError
 from webhook.model.documents import POLICY_KINDS, revision_of
 from webhook.model.kinds import POLICY_GROUP, VERSION
+from webhook.model.rightsizing.controls import NO_CONTROLS, PAUSE_UNTIL, Controls
 from webhook.model.settings import EngineSettings
 from webhook.store.build import QueryCheck, SourceFile, Surroundings, build_snapshot
 from webhook.store.changes import Titled
+from webhook.store.served import ServedGroups
 from webhook.store.snapshot import Current, Snapshot
 from webhook.store.source import Stored
 from webhook.telemetry.metrics import Metrics
@@ -43,6 +47,9 @@ GATHER_S = 0.05
 _RETRY_S = 1.0
 # How long a write waits until it is seen in what we watch, and in force.
 _SETTLE_S = 5.0
+
+# What is asked for as a part of a path.
+_GROUP = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)?")
 
 # How often a document is read again that somebody changed just then.
 _OVERWRITES = 5
@@ -90,11 +97,15 @@ class SeenDocument:
 
 @dataclass(frozen=True, slots=True)
 class SeenNamespace:
-    """Of a Namespace the labels that scopes are read from."""
+    """
+    Of a Namespace the labels that scopes are read from, and by which annotation its pods are
+    paused. A pause changes nothing that is compiled.
+    """
 
     name: str
     resource_version: str
     labels: Mapping[str, str]
+    controls: Controls = NO_CONTROLS
 
     @property
     def change_key(self) -> object:
@@ -179,6 +190,9 @@ class ClusterStore:
             )
             for kind in POLICY_KINDS
         }
+        self._served = ServedGroups(
+            Discovery(client).kinds_of, self._mapped_groups, self._namespaces_changed
+        )
         # As last given to the compiler, which knows by the very object what has not changed.
         self._around: SourceFile | None = None
         self._files: dict[tuple[str, str], tuple[object, SourceFile]] = {}
@@ -205,6 +219,7 @@ class ClusterStore:
             for informer in self._informers:
                 group.create_task(informer.run(), name=f"watch {informer.resource.name}")
             group.create_task(self._keep_current(), name="compile policies")
+            group.create_task(self._served.run(), name="look at what is served")
 
     async def first(self) -> Snapshot:
         """The snapshot in force, once there is one."""
@@ -218,6 +233,7 @@ class ClusterStore:
         while True:
             await self._changed.wait()
             await asyncio.sleep(self._gather_s)
+            await self._served.complete()
             self._changed.clear()
             sources = self.sources
             built = {
@@ -259,6 +275,7 @@ class ClusterStore:
             around = Surroundings(
                 {name: seen.labels for name, seen in self._namespaces.objects.items()},
                 {name: seen.parent for name, seen in self._queues.objects.items() if seen.parent},
+                self._served.known,
             )
             self._around = SourceFile("cluster", surroundings=around)
         files = [self._around]
@@ -271,6 +288,23 @@ class ClusterStore:
             self._files[key] = before
             files.append(before[1])
         return files
+
+    def controls_of(self, namespace: str) -> Controls:
+        """By which annotation the pods of *namespace* are paused."""
+        seen = self._namespaces.objects.get(namespace)
+        return NO_CONTROLS if seen is None else seen.controls
+
+    def _mapped_groups(self) -> frozenset[str]:
+        """The groups of the kinds that mappings are for."""
+        mappings = self._documents["SpecMapping"].objects.values()
+        groups = [_mapped_group(seen.manifest) for seen in mappings]
+        return frozenset([group for group in groups if group is not None])
+
+    async def look_around(self, manifest: dict[str, Any]) -> None:
+        """Look again at what *manifest*, which is being written, is judged by. Not for long."""
+        group = _mapped_group(manifest)
+        if group is not None:
+            await self._served.look(group)
 
     def documents(self) -> Iterator[SeenDocument]:
         """All documents that are known now."""
@@ -294,23 +328,29 @@ class ClusterStore:
 
     # -- writing ----------------------------------------------------------------------------
 
-    async def create_document(self, manifest: dict[str, Any]) -> Stored:
+    async def create_document(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Stored:
         kind = str(manifest["kind"])
-        stored = _stored(await self._call("POST", kind, body=manifest), kind)
-        await self._settle(kind, stored.name, stored)
-        return stored
+        answer = await self._call("POST", kind, params=_params(dry_run=dry_run), body=manifest)
+        return await self._written(kind, answer, dry_run=dry_run)
 
-    async def replace_document(self, manifest: dict[str, Any]) -> Stored:
+    async def replace_document(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Stored:
         kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+        params = _params(dry_run=dry_run)
         if manifest["metadata"].get("resourceVersion"):
-            answer = await self._call("PUT", kind, name, body=manifest)
+            answer = await self._call("PUT", kind, name, params=params, body=manifest)
         else:
-            answer = await self._overwrite(kind, name, manifest)
+            answer = await self._overwrite(kind, name, manifest, params)
+        return await self._written(kind, answer, dry_run=dry_run)
+
+    async def _written(self, kind: str, answer: dict[str, Any], *, dry_run: bool) -> Stored:
         stored = _stored(answer, kind)
-        await self._settle(kind, stored.name, stored)
+        if not dry_run:
+            await self._settle(kind, stored.name, stored)
         return stored
 
-    async def _overwrite(self, kind: str, name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    async def _overwrite(
+        self, kind: str, name: str, manifest: dict[str, Any], params: Mapping[str, str] | None
+    ) -> dict[str, Any]:
         """
         Replace whatever version is there.
 
@@ -321,7 +361,7 @@ class ClusterStore:
             version = {"resourceVersion": now.resource_version}
             body = {**manifest, "metadata": {**manifest["metadata"], **version}}
             try:
-                return await self._call("PUT", kind, name, body=body)
+                return await self._call("PUT", kind, name, params=params, body=body)
             except ConflictError:
                 if attempt == _OVERWRITES - 1:
                     raise
@@ -376,6 +416,19 @@ class ClusterStore:
         return found if isinstance(found, dict) else {}
 
 
+def _mapped_group(manifest: dict[str, Any]) -> str | None:
+    """The API group of the kind that a SpecMapping is for; None where it names none."""
+    spec = manifest.get("spec") if manifest.get("kind") == "SpecMapping" else None
+    kind = spec.get("workloadType") if isinstance(spec, dict) else None
+    # A core kind may leave it out.
+    group = (kind.get("group") or "") if isinstance(kind, dict) else None
+    return group if isinstance(group, str) and _GROUP.fullmatch(group) else None
+
+
+def _params(*, dry_run: bool) -> Mapping[str, str] | None:
+    return {"dryRun": "All"} if dry_run else None
+
+
 def _change_key(manifest: dict[str, Any]) -> ChangeKey:
     metadata = manifest["metadata"]
     generation = metadata.get("generation")
@@ -395,7 +448,22 @@ def _file_of(seen: SeenDocument) -> SourceFile:
 
 def _stored(item: Any, kind: str) -> Stored:
     manifest = _clean(item, kind)
-    return Stored(manifest, title_of(kind, str(manifest["metadata"].get("name", ""))))
+    title = title_of(kind, str(manifest["metadata"].get("name", "")))
+    return Stored(manifest, title, updated=_updated(item))
+
+
+def _updated(item: Any) -> str:
+    """When *item* was last changed, but for its status; the API server notes it of each writer."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    times = [
+        entry["time"]
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+        and isinstance(entry.get("time"), str)
+        and not entry.get("subresource")
+    ]
+    return max(times, default="")
 
 
 def _clean(item: Any, kind: str) -> dict[str, Any]:
@@ -429,6 +497,7 @@ class _Metadata(msgspec.Struct):
     name: str
     resource_version: str = msgspec.field(default="", name="resourceVersion")
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Namespace(msgspec.Struct):
@@ -451,7 +520,9 @@ _QUEUE = msgspec.json.Decoder(_Queue)
 def _decode_namespace(raw: bytes, labels: frozenset[str]) -> SeenNamespace:
     metadata = _NAMESPACE.decode(raw).metadata
     kept = {key: text for key, text in (metadata.labels or {}).items() if key in labels}
-    return SeenNamespace(metadata.name, metadata.resource_version, kept)
+    paused = (metadata.annotations or {}).get(PAUSE_UNTIL)
+    controls = NO_CONTROLS if paused is None else Controls(pause_until=paused)
+    return SeenNamespace(metadata.name, metadata.resource_version, kept, controls)
 
 
 def _decode_queue(raw: bytes) -> SeenQueue:

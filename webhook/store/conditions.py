@@ -47,6 +47,7 @@ def conditions_of(
     errors = [problem for problem in problems if not problem.warning]
     missing = [p for p in problems if p.reason is ProblemReason.REFERENCE_NOT_FOUND]
     conflicts = [p for p in problems if p.reason is ProblemReason.FIELD_CONFLICT]
+    unserved = [p for p in problems if p.reason is ProblemReason.KIND_NOT_SERVED]
     advice = [p for p in problems if p.reason is ProblemReason.ADVICE]
     if in_force:
         compiled = Condition("Compiled", True, "Compiled", "")
@@ -66,9 +67,9 @@ def conditions_of(
     if in_force:
         # Of several kinds, say, one has no mapping yet: it holds for the others.
         ready = Condition("Ready", True, "Compiled", _message(advice))
-        if missing:
-            reason = ProblemReason.REFERENCE_NOT_FOUND
-            ready = Condition("Ready", False, reason.value, _message(missing))
+        # A mapping of a kind that isn't there: it is ready for the day when that comes.
+        if waiting := missing or unserved:
+            ready = Condition("Ready", False, waiting[0].reason.value, _message(waiting))
     return ready, compiled, conflict
 
 

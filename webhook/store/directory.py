@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from webhook.store.files import (
     check_version,
     create_file,
     delete_file,
+    file_name,
     replace_file,
     stored_documents,
+    try_file,
 )
 from webhook.store.snapshot import Current, Snapshot
 from webhook.store.source import Stored
@@ -86,10 +89,19 @@ def read_sources(path: Path, *, relative: bool = False) -> list[SourceFile]:
 def _read(file: Path, name: str) -> SourceFile:
     try:
         manifests = [replace(manifest, source=name) for manifest in load_file(file)]
-        return SourceFile(name, tuple(manifests))
+        return SourceFile(name, tuple(manifests), written=_written_at(file))
     except ManifestError as error:
         where = f"line {error.line}: " if error.line is not None else ""
         return SourceFile(name, error=f"{where}{error.problem}")
+
+
+def _written_at(file: Path) -> str:
+    try:
+        written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        # It went away meanwhile, or its time is no time.
+        return ""
+    return f"{written:%Y-%m-%dT%H:%M:%SZ}"
 
 
 class DirectoryStore:
@@ -186,26 +198,36 @@ class DirectoryStore:
     async def fetch_document(self, kind: str, name: str) -> Stored:
         return _find(self._sources, kind, name)
 
-    async def create_document(self, manifest: dict[str, Any]) -> Stored:
+    async def create_document(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Stored:
         kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
 
         def create() -> None:
             for stored in stored_documents(self._look()):
                 if (stored.kind, stored.name.lower()) == (kind, name.lower()):
                     raise ConflictError(f"there is a {kind} {stored.name} already")
-            create_file(self._directory, manifest)
+            if dry_run:
+                try_file(self._directory, manifest, is_new=True)
+            else:
+                create_file(self._directory, manifest)
 
+        if dry_run:
+            return await self._try(create, manifest)
         await self._write(create)
         return _find(self._sources, kind, name)
 
-    async def replace_document(self, manifest: dict[str, Any]) -> Stored:
+    async def replace_document(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Stored:
         kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
 
         def replace() -> None:
             known = _find(self._look(), kind, name)
             check_version(known, str(manifest["metadata"].get("resourceVersion") or ""))
-            replace_file(self._directory, manifest)
+            if dry_run:
+                try_file(self._directory, manifest, is_new=False)
+            else:
+                replace_file(self._directory, manifest)
 
+        if dry_run:
+            return await self._try(replace, manifest)
         await self._write(replace)
         return _find(self._sources, kind, name)
 
@@ -230,6 +252,16 @@ class DirectoryStore:
                     log.warning("policy directory can't be read", extra={"reason": str(error)})
 
         await asyncio.to_thread(write)
+
+    async def _try(self, work: Callable[[], None], manifest: dict[str, Any]) -> Stored:
+        """What would be there after *work*, which looks and writes nothing."""
+
+        def look() -> None:
+            with self._writing:
+                work()
+
+        await asyncio.to_thread(look)
+        return Stored(manifest, file_name(manifest["kind"], manifest["metadata"]["name"]))
 
     def _look(self) -> list[SourceFile]:
         """What is there now, edits by hand included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -62,7 +63,7 @@ def _stored(source: SourceFile, manifest: Manifest) -> Stored | None:
     ours = _NAME.fullmatch(name.lower()) and source.name == file_name(kind, name)
     is_alone = len(source.manifests) == 1
     read_only = "" if ours and is_alone else f"it stands in {source.name}, which is edited by hand"
-    return Stored(whole, manifest.name, read_only)
+    return Stored(whole, manifest.name, read_only, source.written)
 
 
 def version_of(manifest: dict[str, Any]) -> str:
@@ -97,6 +98,21 @@ def create_file(directory: Path, manifest: dict[str, Any]) -> None:
         StoreError: it could not be written.
     """
     _write(directory, manifest, os.link)
+
+
+def try_file(directory: Path, manifest: dict[str, Any], *, is_new: bool) -> None:
+    """
+    Find out, as far as that can be without writing, whether a document could be written.
+
+    Raises:
+        as `create_file` if it *is_new*, else as `replace_file`.
+    """
+    path = directory / file_name(manifest["kind"], manifest["metadata"]["name"])
+    with _as_store_errors(path):
+        if is_new and os.path.lexists(path):
+            raise FileExistsError
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def replace_file(directory: Path, manifest: dict[str, Any]) -> None:

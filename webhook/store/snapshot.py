@@ -12,7 +12,7 @@ from webhook.model.documents import Document
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
-from webhook.policy.contradictions import Territory
+from webhook.policy.checks.contradictions import Territory
 from webhook.policy.effective import Plan, PolicySet
 from webhook.store.memo import Memo
 
@@ -23,8 +23,23 @@ class ProblemReason(StrEnum):
     COMPILE_ERROR = "CompileError"
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
     FIELD_CONFLICT = "FieldConflict"
+    # In force as written, and about objects that the API server does not take (yet).
+    KIND_NOT_SERVED = "KindNotServed"
     # In force as written, but perhaps not what its author wanted.
     ADVICE = "Advice"
+
+
+_HARMLESS = frozenset({ProblemReason.ADVICE, ProblemReason.KIND_NOT_SERVED})
+
+
+class Door(StrEnum):
+    """Where a problem is told."""
+
+    # Documents are sent as they stand, and sent again: by kubectl, by GitOps. `lint`, the log and
+    # the status say the same.
+    KUBECTL = "kubectl"
+    # What is wrong is refused at once: nothing of it is there that could wait.
+    REST = "rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +48,8 @@ class DocumentProblem:
     What is wrong with one document.
 
     A *warning* does not keep it from being enforced, except that a document whose reference is
-    not there (yet) waits for it.
+    not there (yet) waits for it. *cost* is the end of *problem* where that says what it costs as
+    long as the document stays so.
     """
 
     document: str
@@ -41,6 +57,16 @@ class DocumentProblem:
     problem: str
     warning: bool = False
     reason: ProblemReason = ProblemReason.COMPILE_ERROR
+    cost: str = ""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether the document is in force all the same."""
+        return self.reason in _HARMLESS
+
+    def told(self, door: Door) -> str:
+        """The problem as it is told at *door*."""
+        return self.problem.removesuffix(self.cost) if door is Door.REST else self.problem
 
     def __str__(self) -> str:
         where = f"{self.document}: {self.path}" if self.path else self.document

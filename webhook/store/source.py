@@ -22,12 +22,14 @@ class Stored:
     *manifest* is whole: apiVersion, kind, metadata with `name` and `resourceVersion` (in a
     directory a hash of the content), spec, and in a cluster uid, creationTimestamp and status.
     *source* is how problems name it. *read_only* says why it can't be written through us; it is
-    empty if it can.
+    empty if it can. *updated* is when it was last changed, but for its status (of a file: when
+    that was written), as Kubernetes writes times; empty if that is not known.
     """
 
     manifest: dict[str, Any]
     source: str
     read_only: str = ""
+    updated: str = ""
 
     @property
     def kind(self) -> str:
@@ -64,15 +66,18 @@ class DocumentStore(Protocol):
             NotFoundError: there is none.
         """
 
-    async def create_document(self, manifest: dict[str, Any]) -> Stored:
+    async def create_document(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Stored:
         """
+        With *dry_run*, this is tried, and all is left as it is.
+
         Raises:
             ConflictError: there is one of this kind and name.
         """
 
-    async def replace_document(self, manifest: dict[str, Any]) -> Stored:
+    async def replace_document(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Stored:
         """
         Write a new version. `metadata.resourceVersion`, if given, is the one that it replaces.
+        With *dry_run*, this is tried, and all is left as it is.
 
         Raises:
             NotFoundError: there is none.

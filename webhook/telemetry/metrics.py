@@ -26,6 +26,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # not annotated upst
 # From half a millisecond to the longest time that an API server waits for us by default.
 DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0)
 
+ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
 PATHS = ("/mutate", "/validate", "/api/", "/healthz", "/readyz", "/metrics")
 OTHER = "other"
 
@@ -191,3 +193,71 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)
+
+
+class ReconcilerMetrics:
+    """The metrics of `reconcile`, in the registry of *metrics*."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        registry = metrics.registry
+        self.leader = Gauge("gatewright_leader", "Whether this replica leads.", registry=registry)
+        self.rounds = Counter(
+            "gatewright_reconcile_rounds_total",
+            "Looks at all workloads. outcome: done, not_ready, failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.round_seconds = Histogram(
+            "gatewright_reconcile_round_duration_seconds",
+            "Time for one look at all workloads.",
+            buckets=ROUND_BUCKETS_S,
+            registry=registry,
+        )
+        self.workloads = Gauge(
+            "gatewright_gpu_workloads",
+            "Workloads with GPUs that a policy concerns, in the last round.",
+            registry=registry,
+        )
+        self.evaluations = Counter(
+            "gatewright_gpu_evaluations_total",
+            "Evaluations of a policy for a workload."
+            " outcome: upsize, scaleBack, kept, none, not_evaluated.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.queries = Counter(
+            "gatewright_prometheus_queries_total",
+            "Queries to Prometheus. outcome: answered, or what was wrong.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.query_seconds = Histogram(
+            "gatewright_prometheus_query_duration_seconds",
+            "Time for one query to Prometheus.",
+            buckets=DURATION_BUCKETS_S,
+            registry=registry,
+        )
+        self.writes = Counter(
+            "gatewright_recommendation_writes_total",
+            "Writes of recommendations and of statuses of policies."
+            " outcome: written, conflict, failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.evictions = Counter(
+            "gatewright_evictions_total",
+            "Evictions asked for. outcome: evicted, gone, budget, refused, failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.probes = Counter(
+            "gatewright_webhook_probes_total",
+            "Probes of the webhook. outcome: passed, failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.webhook_healthy = Gauge(
+            "gatewright_webhook_healthy",
+            "Whether the webhook mutates pods, by its probes.",
+            registry=registry,
+        )

@@ -96,3 +96,27 @@ def test_a_query_that_means_nothing_is_refused(
 ) -> None:
     with pytest.raises(BadRequestError, match=problem):
         read_list_query(query, filters, COLUMNS, "name")
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("createdAt>=2020", ["b"]),
+        ("createdAt<=2030", ["b"]),
+        ("createdAt<=2020", []),
+        ("createdAt!=x", ["a", "b"]),
+    ],
+)
+def test_what_has_no_time_is_neither_before_nor_after_another(
+    condition: str, found: list[str]
+) -> None:
+    """What ships with us was never made in this cluster."""
+    columns = [
+        {"id": "a", "createdAt": ""},
+        {"id": "b", "createdAt": "2026-11-30T20:27:14Z"},
+    ]
+    wanted = read_list_query({}, [condition], ("id", "createdAt"), "id")
+
+    page, _ = select_page([(one, one["id"]) for one in columns], wanted)
+
+    assert page == found

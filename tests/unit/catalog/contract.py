@@ -42,7 +42,7 @@ from webhook.model.pointer import Path as JsonPath
 from webhook.model.pointer import lookup, to_pointer
 from webhook.model.request import Phase
 from webhook.model.settings import EngineSettings
-from webhook.policy.compile import compile_policy
+from webhook.policy.compile.compiler import compile_policy
 from webhook.policy.effective import PolicySet
 from webhook.store.snapshot import Snapshot
 
@@ -169,10 +169,11 @@ def under(kind: GroupVersionKind, *rules: JsonObject) -> Snapshot:
 
 @dataclass(frozen=True)
 class Reviewed:
-    """What became of an object at both doors."""
+    """What became of an object at both doors: *document* is what it was made to be."""
 
     changes: list[str]
     judged: Decision
+    document: JsonObject
 
     @property
     def violations(self) -> list[str]:
@@ -188,7 +189,28 @@ def submit(snapshot: Snapshot, document: JsonObject, worker: JqWorker) -> Review
     again, _ = _ask(snapshot, patched, Phase.MUTATE, worker)
     assert again.patch == []
     judged, _ = _ask(snapshot, patched, Phase.VALIDATE, worker)
-    return Reviewed([to_pointer(change.path) for change in decision.changes], judged)
+    return Reviewed([to_pointer(change.path) for change in decision.changes], judged, patched)
+
+
+def deviations(contract: Contract, worker: JqWorker) -> list[str]:
+    """What each row that does not hold has done instead, under a policy of that row alone."""
+    found: list[str] = []
+    for row in contract.rows:
+        name = f"{contract.name} {row.name}"
+        try:
+            reviewed = submit(under(contract.kind, rule_of(row)), contract.manifest, worker)
+        except Exception as error:  # noqa: BLE001  A row that fails is told and hides no other.
+            found.append(f"{name}: {error!r}")
+            continue
+        found += [
+            f"{name}: {what} {got}, not {[*wanted]}"
+            for what, got, wanted in (
+                ("changes", reviewed.changes, row.changes),
+                ("violations", reviewed.violations, row.violations),
+            )
+            if got != [*wanted]
+        ]
+    return found
 
 
 def _ask(

@@ -11,7 +11,7 @@ from webhook.catalog import native_rows_of
 from webhook.errors import SpecError
 from webhook.model.documents import parse_document
 from webhook.model.values import FieldType
-from webhook.policy.compile import compile_policy
+from webhook.policy.compile.compiler import compile_policy
 from webhook.store.snapshot import Snapshot
 
 TYPES = (

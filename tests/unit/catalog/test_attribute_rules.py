@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.catalog.policies import problems_of, tree
@@ -34,14 +36,19 @@ RULED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("field", "attribute"),
-    [(field, attribute) for field, attributes in RULED.items() for attribute in attributes],
-)
-def test_an_attribute_of_the_workload_api_can_be_ruled(field: str, attribute: str) -> None:
-    rules = tree(field, {"attributes": tree(attribute, {"canEdit": False})})
+def test_every_attribute_of_the_workload_api_can_be_ruled() -> None:
+    refused = {
+        (field, attribute): problems
+        for field, attributes in RULED.items()
+        for attribute in attributes
+        if (problems := problems_of("training", rules=rule(field, attribute)))
+    }
 
-    assert problems_of("training", rules=rules) == []
+    assert refused == {}
+
+
+def rule(field: str, attribute: str) -> dict[str, Any]:
+    return tree(field, {"attributes": tree(attribute, {"canEdit": False})})
 
 
 @pytest.mark.parametrize("field", ["environmentVariables", "labels", "annotations"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -23,12 +23,14 @@ COMMON_KEYS = {
     "platformDefault",
 }  # fmt: skip
 RELATIONS = ("notBelow", "notAbove", "notWith", "notWithout")
-PLAIN_KEYS = {*COMMON_KEYS, *RELATIONS, "workloads", "differs"}
+ITEM_RELATIONS = ("notWithItem", "itemNotWithout")
+PLAIN_KEYS = {*COMMON_KEYS, *RELATIONS, *ITEM_RELATIONS, "workloads", "differs"}
 ITEMIZED_KEYS = {
     "type", "description", "sensitive", "workloads", "key", "attributes", "ruledAttributes", "exclusive",
     "assets",
 }  # fmt: skip
 
+PHRASE = re.compile(r"\S.{3,}[^\s.]")
 NUMERIC = (FieldType.INTEGER, FieldType.NUMBER)
 
 # What people can impose on workloads (kinds of DataSource).
@@ -38,68 +40,93 @@ ASSETS = {
 }  # fmt: skip
 
 
-def shapes() -> list[Any]:
+def shapes() -> dict[str, Mapping[str, Any]]:
     """Everything that has a type: fields, what differs of them for a type, attributes."""
-    found = [pytest.param(ROWS[path], id=path) for path in PLAIN]
-    found += [
-        pytest.param(native_rows_of(workload_type)[path], id=f"{path}-{workload_type}")
+    found = {path: ROWS[path] for path in PLAIN}
+    found |= {
+        f"{path} of {workload_type}": native_rows_of(workload_type)[path]
         for path in PLAIN
         for workload_type in ROWS[path].get("differs", ())
-    ]
-    found += [
-        pytest.param(row, id=f"{path}-{name}")
-        for path in ITEMIZED
-        for name, row in ROWS[path]["attributes"].items()
-    ]
+    }
+    found |= {
+        f"{path}.{name}": row for path in ITEMIZED for name, row in ROWS[path]["attributes"].items()
+    }
     return found
 
 
-@pytest.mark.parametrize("path", PLAIN)
-def test_a_row_says_nothing_that_nobody_reads(path: str) -> None:
-    row = ROWS[path]
-
-    assert set(row) <= PLAIN_KEYS
-    assert set(row.get("differs", {})) <= set(row["workloads"])
-    assert all(set(part) < COMMON_KEYS for part in row.get("differs", {}).values())
+SHAPES = shapes()
 
 
-@pytest.mark.parametrize("path", ITEMIZED)
-def test_an_itemized_field_has_a_key_and_attributes(path: str) -> None:
-    row = ROWS[path]
-
-    assert set(row) <= ITEMIZED_KEYS
-    assert row["key"] in row["attributes"]
-    assert set(row["ruledAttributes"]) <= set(row["attributes"])
-    assert "exclude" not in row["attributes"]
-    assert all(set(attribute) <= COMMON_KEYS for attribute in row["attributes"].values())
+def where(holds: Callable[[Mapping[str, Any]], bool], rows: Mapping[str, Any]) -> list[str]:
+    """The names of those of *rows* for which *holds* is false."""
+    assert rows
+    return [name for name, row in rows.items() if not holds(row)]
 
 
-@pytest.mark.parametrize("row", shapes())
-def test_bounds_and_enums_fit_the_type(row: Mapping[str, Any]) -> None:
-    value_type = FieldType(row["type"])
-    bounds = [row[key] for key in ("min", "max") if key in row]
+def test_a_row_says_nothing_that_nobody_reads() -> None:
+    rows = {path: ROWS[path] for path in PLAIN}
 
-    assert bounds == [] or value_type in NUMERIC
-    assert bounds == sorted(bounds)
-    if "enum" in row or "pattern" in row or "maxLength" in row:
-        assert value_type is FieldType.STRING
-    assert all(isinstance(text, str) for text in row.get("enum", ()))
-    assert re.compile(row.get("pattern", "")).groups == 0
-
-
-@pytest.mark.parametrize("row", shapes())
-def test_a_description_is_one_phrase_on_one_line(row: Mapping[str, Any]) -> None:
-    text = row["description"]
-
-    assert re.fullmatch(r"\S.{3,}[^\s.]", text)
-    assert "|" not in text + row.get("platformDefault", ""), "they stand in a table"
+    assert {
+        path: set(row) - PLAIN_KEYS for path, row in rows.items() if set(row) - PLAIN_KEYS
+    } == {}
+    assert where(lambda row: set(row.get("differs", {})) <= set(row["workloads"]), rows) == []
+    assert [
+        (path, workload_type)
+        for path, row in rows.items()
+        for workload_type, part in row.get("differs", {}).items()
+        if not set(part) < COMMON_KEYS
+    ] == []
 
 
-@pytest.mark.parametrize("path", ROWS)
-def test_a_field_stands_at_selectors_that_its_types_have(path: str) -> None:
-    for workload_type, selectors in ROWS[path]["workloads"].items():
-        assert selectors
-        assert set(selectors) <= set(native_places(workload_type))
+def test_an_itemized_field_has_a_key_and_attributes() -> None:
+    rows = {path: ROWS[path] for path in ITEMIZED}
+
+    assert where(lambda row: set(row) <= ITEMIZED_KEYS, rows) == []
+    assert where(lambda row: row["key"] in row["attributes"], rows) == []
+    assert where(lambda row: set(row["ruledAttributes"]) <= set(row["attributes"]), rows) == []
+    assert where(lambda row: "exclude" not in row["attributes"], rows) == []
+    assert [
+        f"{path}.{name}"
+        for path, row in rows.items()
+        for name, attribute in row["attributes"].items()
+        if not set(attribute) <= COMMON_KEYS
+    ] == []
+
+
+def bounds_of(row: Mapping[str, Any]) -> list[Any]:
+    return [row[key] for key in ("min", "max") if key in row]
+
+
+def test_bounds_and_enums_fit_the_type() -> None:
+    bounded = {name: row for name, row in SHAPES.items() if bounds_of(row)}
+    texts = {name: row for name, row in SHAPES.items() if {"enum", "pattern", "maxLength"} & {*row}}
+
+    assert where(lambda row: row["type"] in [*FieldType], SHAPES) == []
+    assert where(lambda row: FieldType(row["type"]) in NUMERIC, bounded) == []
+    assert where(lambda row: bounds_of(row) == sorted(bounds_of(row)), bounded) == []
+    assert where(lambda row: FieldType(row["type"]) is FieldType.STRING, texts) == []
+    assert (
+        where(lambda row: all(isinstance(text, str) for text in row.get("enum", ())), texts) == []
+    )
+    assert where(lambda row: re.compile(row.get("pattern", "")).groups == 0, texts) == []
+
+
+def test_a_description_is_one_phrase_on_one_line() -> None:
+    assert where(lambda row: bool(PHRASE.fullmatch(row["description"])), SHAPES) == []
+    # They stand in a table.
+    assert where(lambda row: "|" not in row["description"], SHAPES) == []
+    assert where(lambda row: "|" not in row.get("platformDefault", ""), SHAPES) == []
+
+
+def test_a_field_stands_at_selectors_that_its_types_have() -> None:
+    wrong = {
+        (path, workload_type): selectors
+        for path, row in ROWS.items()
+        for workload_type, selectors in row["workloads"].items()
+        if not selectors or not set(selectors) <= set(native_places(workload_type))
+    }
+
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("path", [path for path in ROWS if set(ROWS[path]) & {*RELATIONS}])
@@ -112,6 +139,20 @@ def test_a_field_is_related_to_one_of_its_type(path: str) -> None:
         assert other["type"] == row["type"]
         assert other[opposite[relation]] == path
         assert set(other["workloads"]) & set(row["workloads"])
+
+
+def test_a_flag_and_an_item_that_do_not_go_together_say_so_of_one_another() -> None:
+    related = {
+        (path, relation, row[relation]["field"], row[relation]["item"])
+        for path, row in ROWS.items()
+        for relation in {*ITEM_RELATIONS} & set(row)
+    }
+    opposite = dict(zip(ITEM_RELATIONS, reversed(ITEM_RELATIONS), strict=True))
+    flag, capabilities = "security.allowPrivilegeEscalation", "security.capabilities"
+
+    assert {(flag, "notWithItem", capabilities, "CAP_SYS_ADMIN")} < related
+    assert related == {(other, opposite[name], path, item) for path, name, other, item in related}
+    assert (ROWS[flag]["type"], ROWS[capabilities]["type"]) == ("boolean", "strings")
 
 
 def test_no_name_is_a_field_and_a_section() -> None:
@@ -140,14 +181,13 @@ def test_every_storage_field_can_be_imposed() -> None:
 # --- spellings ---
 
 
-@pytest.mark.parametrize(("spelling", "name"), native_spellings().items())
-def test_a_spelling_is_lower_case_and_leads_to_a_field_or_attribute(
-    spelling: str, name: str
-) -> None:
+def test_a_spelling_is_lower_case_and_leads_to_a_field_or_attribute() -> None:
     attributes = {f"{path}.{key}" for path in ITEMIZED for key in ROWS[path]["attributes"]}
+    spellings = native_spellings()
 
-    assert spelling == spelling.lower() != name.lower()
-    assert name in ROWS or name in attributes
+    assert spellings
+    assert [(s, name) for s, name in spellings.items() if not s == s.lower() != name.lower()] == []
+    assert [(s, name) for s, name in spellings.items() if name not in {*ROWS, *attributes}] == []
 
 
 @pytest.mark.parametrize("workload_type", TYPES)
@@ -193,16 +233,22 @@ def test_a_spelling_is_read_with_a_warning(workload_type: str, spelling: str, na
 # --- values ---
 
 
-@pytest.mark.parametrize("path", [path for path in ROWS if "enum" in ROWS[path]])
-def test_every_text_of_an_enum_is_a_legal_default(path: str) -> None:
-    problems = [
-        problem
+def test_every_text_of_an_enum_is_a_legal_default() -> None:
+    texts = [
+        (workload_type, path, text)
+        for path in ROWS
+        if "enum" in ROWS[path]
         for workload_type in ROWS[path]["workloads"]
         for text in native_rows_of(workload_type)[path]["enum"]
-        for problem in problems_of(workload_type, defaults=tree(path, text))
+    ]
+    refused = [
+        (row, problems)
+        for row in texts
+        if (problems := problems_of(row[0], defaults=tree(row[1], row[2])))
     ]
 
-    assert problems == []
+    assert texts
+    assert refused == []
 
 
 @pytest.mark.parametrize(
@@ -255,3 +301,5 @@ def test_a_field_whose_relation_a_type_does_not_have_stands_alone() -> None:
     assert "security.allowPrivilegeEscalation" not in inference
     assert inference["security.privileged"].not_without is None
     assert training["security.privileged"].not_without == "security.allowPrivilegeEscalation"
+    assert inference["security.capabilities"].item_not_without is None
+    assert training["security.capabilities"].item_not_without is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,7 +50,10 @@ def manifest(kind: str) -> JsonObject:
 @pytest.mark.parametrize(
     ("kind", "places"),
     [
-        (INFERENCE_SERVICE, ["/spec/predictor", "/spec/transformer", "/spec/explainer"]),
+        (
+            INFERENCE_SERVICE,
+            ["/spec/predictor", "/spec/canary/0/predictor", "/spec/transformer", "/spec/explainer"],
+        ),
         (LLM_INFERENCE_SERVICE, ["/spec", "/spec/prefill", "/spec/router/scheduler"]),
         (NIM_SERVICE, ["/spec"]),
         (NIM_PIPELINE, ["/spec/services/0/spec", "/spec/services/1/spec"]),
@@ -91,6 +95,7 @@ def test_labels_are_written_where_the_kind_has_those_of_its_pods(
         (
             INFERENCE_SERVICE,
             [
+                "/spec/canary/0/predictor/model/resources/limits/nvidia.com~1gpu",
                 "/spec/predictor/model/resources/limits/nvidia.com~1gpu",
                 "/spec/predictor/workerSpec/containers/0/resources/limits/nvidia.com~1gpu",
             ],
@@ -117,6 +122,65 @@ def test_gpus_are_counted_wherever_the_kind_asks_for_them(
     assert submit(snapshot, manifest(kind), worker).violations == places
 
 
+@pytest.mark.parametrize(
+    ("policy", "places"),
+    [
+        pytest.param(
+            {"defaults": {"compute": {"gpuPortionRequest": 0.5}}},
+            ["gpu-fraction"],
+            id="portion",
+        ),
+        pytest.param(
+            {"defaults": {"compute": {"gpuMemoryRequest": "4Gi", "gpuDevicesRequest": 1}}},
+            ["gpu-memory"],
+            id="memory-and-no-whole-gpu",
+        ),
+        pytest.param(
+            {"defaults": {"compute": {"gpuPortionRequest": 0.5, "gpuDevicesRequest": 2}}},
+            ["gpu-fraction", "gpu-fraction-num-devices"],
+            id="of-several-devices",
+        ),
+    ],
+)
+def test_each_wrapped_pod_gets_a_share_of_a_gpu_but_one_that_asks_for_whole_ones(
+    policy: JsonObject, places: list[str], worker: JqWorker
+) -> None:
+    """That one is the Job, the component in the middle."""
+    sharing = [
+        "/spec/components/1/template",
+        "/spec/components/3/template/spec/pytorchReplicaSpecs/Master/template",
+        "/spec/components/3/template/spec/pytorchReplicaSpecs/Worker/template",
+    ]
+
+    reviewed = submit(under(APP_WRAPPER, **policy), manifest(APP_WRAPPER), worker)
+
+    assert sorted(reviewed.changes) == sorted(
+        [f"{template}/metadata/annotations/{place}" for template in sharing for place in places]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "broken"),
+    [
+        pytest.param({"gpuPortionRequest": {"max": 0.5}}, ["/gpu-fraction"], id="portion"),
+        pytest.param({"gpuRequestType": {"options": ["memory"]}}, [""], id="type"),
+        pytest.param({"gpuMemoryRequest": {"min": "1Gi"}}, [], id="a-share-of-another-type"),
+        pytest.param({"gpuDevicesRequest": {"min": 1}}, [], id="it-is-one-of-one-device"),
+    ],
+)
+def test_the_share_of_a_wrapped_pod_is_judged(
+    rules: JsonObject, broken: list[str], worker: JqWorker
+) -> None:
+    document = copy.deepcopy(manifest(APP_WRAPPER))
+    metadata = document["spec"]["components"][1]["template"]["metadata"]
+    metadata["annotations"] = {"gpu-fraction": "0.8"}
+
+    reviewed = submit(under(APP_WRAPPER, rules={"compute": rules}), document, worker)
+
+    annotations = "/spec/components/1/template/metadata/annotations"
+    assert reviewed.violations == [f"{annotations}{name}" for name in broken]
+
+
 def test_a_default_goes_to_what_stands_for_the_main_container(worker: JqWorker) -> None:
     """Not to the sidecars, which have no resources of their own."""
     snapshot = under(NIM_SERVICE, defaults={"compute": {"cpuCoreLimit": 8}})
@@ -124,11 +188,3 @@ def test_a_default_goes_to_what_stands_for_the_main_container(worker: JqWorker) 
     changes = submit(snapshot, manifest(NIM_SERVICE), worker).changes
 
     assert changes == ["/spec/resources/limits/cpu"]
-
-
-@pytest.mark.parametrize("kind", [SPARK_APPLICATION, PIPELINE_RUN, VIRTUAL_MACHINE])
-def test_a_policy_about_resources_is_refused_where_the_kind_has_others(kind: str) -> None:
-    snapshot = under(kind, rules={"compute": {"gpuDevicesRequest": {"max": 1}}})
-
-    (problem,) = snapshot.problems
-    assert problem.problem.startswith("has no home in a")

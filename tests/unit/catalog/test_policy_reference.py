@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.unit.catalog.policies import TYPES, legal_value, problems_of, tree
 from webhook.catalog import native_rows, native_rows_of, native_spellings
@@ -45,13 +44,18 @@ class Row:
         return native_rows().get(canonical(self.within), {}).get("type") == "itemized"
 
 
-def canonical(path: str) -> str:
-    """The name in the catalogue of a field or attribute that is written *path*."""
+@cache
+def names_by_lower_case() -> Mapping[str, str]:
     names = {name.lower(): name for name in native_rows()}
     for name, row in native_rows().items():
         names |= {f"{name}.{key}".lower(): f"{name}.{key}" for key in row.get("attributes", ())}
+    return names
+
+
+def canonical(path: str) -> str:
+    """The name in the catalogue of a field or attribute that is written *path*."""
     spelling = path.lower()
-    return names.get(spelling) or native_spellings().get(spelling) or path
+    return names_by_lower_case().get(spelling) or native_spellings().get(spelling) or path
 
 
 def read_rows() -> Iterator[Row]:
@@ -102,8 +106,8 @@ def policies(workload_type: str, row: Row) -> dict[str, Any]:
     }
 
 
-FIELDS = [pytest.param(row, id=row.path) for row in ROWS if not row.is_attribute]
-ATTRIBUTES = [pytest.param(row, id=row.path) for row in ROWS if row.is_attribute]
+FIELDS = [row for row in ROWS if not row.is_attribute]
+ATTRIBUTES = [row for row in ROWS if row.is_attribute]
 
 
 def is_unknown(problems: list[tuple[str, str]], path: str) -> bool:
@@ -114,10 +118,16 @@ def is_unknown(problems: list[tuple[str, str]], path: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("row", FIELDS)
-def test_a_policy_can_name_the_field_for_the_printed_workload_types(row: Row) -> None:
+def attribute_rules(row: Row) -> dict[str, Any]:
+    """A rule on the attribute, as it is spelt in the reference."""
+    spelling = row.path.removeprefix(f"{row.within}.")
+    return tree(row.within, {"attributes": tree(spelling, {"required": True})})
+
+
+def test_a_policy_can_name_each_field_for_the_printed_workload_types() -> None:
     problems = [
-        problem
+        (row.path, workload_type, problem)
+        for row in FIELDS
         for workload_type in row.workloads
         for _, problem in problems_of(workload_type, **policies(workload_type, row))
     ]
@@ -125,68 +135,79 @@ def test_a_policy_can_name_the_field_for_the_printed_workload_types(row: Row) ->
     assert problems == []
 
 
-@pytest.mark.parametrize("row", FIELDS)
-def test_the_field_is_unknown_for_all_other_workload_types(row: Row) -> None:
-    rules = tree(row.path, {"required": True})
-
-    refused = {
-        workload_type
+def test_each_field_is_unknown_for_all_other_workload_types() -> None:
+    known = [
+        (row.path, workload_type)
+        for row in FIELDS
         for workload_type in set(TYPES) - row.workloads
-        if is_unknown(problems_of(workload_type, rules=rules), f"spec.rules.{row.path}")
-    }
+        if not is_unknown(
+            problems_of(workload_type, rules=tree(row.path, {"required": True})),
+            f"spec.rules.{row.path}",
+        )
+    ]
 
-    assert refused == set(TYPES) - row.workloads
+    assert known == []
 
 
-@pytest.mark.parametrize("row", ATTRIBUTES)
-def test_a_policy_can_rule_the_attribute_for_the_printed_workload_types(row: Row) -> None:
-    field = canonical(row.within)
-    attribute = canonical(row.path).removeprefix(f"{field}.")
-    spelling = row.path.removeprefix(f"{row.within}.")
-    rules = tree(row.within, {"attributes": tree(spelling, {"required": True})})
-
+def test_a_policy_can_rule_each_attribute_for_the_printed_workload_types() -> None:
     problems = [
-        problem
+        (row.path, workload_type, problem)
+        for row in ATTRIBUTES
         for workload_type in row.workloads
-        for _, problem in problems_of(workload_type, rules=rules)
+        for _, problem in problems_of(workload_type, rules=attribute_rules(row))
     ]
 
     assert problems == []
-    assert native_rows()[field]["attributes"][attribute]["type"] == row.type
-    assert attribute in native_rows()[field]["ruledAttributes"]
 
 
-@pytest.mark.parametrize("row", ATTRIBUTES)
-def test_the_attribute_is_unknown_for_all_other_workload_types(row: Row) -> None:
-    spelling = row.path.removeprefix(f"{row.within}.")
-    rules = tree(row.within, {"attributes": tree(spelling, {"required": True})})
-
-    refused = {
-        workload_type
-        for workload_type in set(TYPES) - row.workloads
-        if is_unknown(problems_of(workload_type, rules=rules), f"spec.rules.{row.within}")
+def test_each_attribute_has_the_printed_value_type_and_can_be_ruled() -> None:
+    printed = {row.path: row.type for row in ATTRIBUTES}
+    fields = {row.path: native_rows()[canonical(row.within)] for row in ATTRIBUTES}
+    names = {
+        row.path: canonical(row.path).removeprefix(f"{canonical(row.within)}.")
+        for row in ATTRIBUTES
     }
 
-    assert refused == set(TYPES) - row.workloads
+    assert {
+        path: field["attributes"][names[path]]["type"] for path, field in fields.items()
+    } == printed
+    assert [
+        path for path, field in fields.items() if names[path] not in field["ruledAttributes"]
+    ] == []
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=row.path)
-        for row in ROWS
-        if row.type != SECTION and not row.is_attribute
-    ],
-)
-def test_the_field_has_the_printed_value_type_and_workload_types(row: Row) -> None:
-    name = canonical(row.path)
-    catalogued = native_rows()[name]
+def test_each_attribute_is_unknown_for_all_other_workload_types() -> None:
+    known = [
+        (row.path, workload_type)
+        for row in ATTRIBUTES
+        for workload_type in set(TYPES) - row.workloads
+        if not is_unknown(
+            problems_of(workload_type, rules=attribute_rules(row)), f"spec.rules.{row.within}"
+        )
+    ]
+
+    assert known == []
+
+
+def test_each_field_has_the_printed_value_type_and_workload_types() -> None:
+    printed = {row.path: row for row in FIELDS if row.type != SECTION}
+
+    assert {path: as_catalogued(path) for path in printed} == {
+        path: (row.type, row.workloads) for path, row in printed.items()
+    }
+
+
+def as_catalogued(path: str) -> tuple[str, frozenset[str]]:
+    """Value type and workload types of the field that is written *path*."""
+    name = canonical(path)
     # `container` and `port` are printed as one field for three types.
     twins = {name, native_spellings().get(name.lower(), name)} & set(native_rows())
-    types = {workload for twin in twins for workload in native_rows()[twin]["workloads"]}
+    types = [workload for twin in twins for workload in native_rows()[twin]["workloads"]]
+    return native_rows()[name]["type"], frozenset(types)
 
-    assert catalogued["type"] == row.type
-    assert types == row.workloads
+
+def test_the_reference_has_fields_and_attributes() -> None:
+    assert (len(FIELDS), len(ATTRIBUTES)) == (118, 31)
 
 
 def test_the_catalogue_has_no_field_that_is_not_printed_but_those_of_the_workload_api() -> None:

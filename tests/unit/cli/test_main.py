@@ -34,7 +34,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     text = capsys.readouterr().out
     for command in COMMANDS:
-        assert re.search(rf"^    {command} ", text, re.MULTILINE)
+        assert re.search(rf"^    {command}\s", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

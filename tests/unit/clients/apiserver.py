@@ -104,10 +104,15 @@ def watch(*events: str, then: str = "hang", after_s: float = 0.0) -> Step:
 
 
 class FakeApiServer:
-    """*script* is the answers to come; `requests` are the queries that came."""
+    """
+    *script* is the answers to come; `requests` are the queries that came.
+
+    Whoever shows another token than *accepted*, if any is named, is not known.
+    """
 
     def __init__(self, *script: Step) -> None:
         self.script = list(script)
+        self.accepted = ""
         self.requests: list[dict[str, str]] = []
         self.authorizations: list[str] = []
         self._news = asyncio.Event()
@@ -116,6 +121,8 @@ class FakeApiServer:
         self.requests.append(dict(request.query))
         self.authorizations.append(request.headers.get("Authorization", ""))
         self._news.set()
+        if self.accepted and self.authorizations[-1] != f"Bearer {self.accepted}":
+            return await refusal(401, "Unauthorized")(request)
         if self.script:
             return await self.script.pop(0)(request)
         usual = watch() if "watch" in request.query else page(version="99")

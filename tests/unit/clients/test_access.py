@@ -211,4 +211,6 @@ class FakeDiscovery:
 async def test_the_versions_of_a_kind_are_those_that_serve_it(
     group: str, kind: str, want: list[str]
 ) -> None:
-    assert await Discovery(FakeDiscovery()).versions_of(group, kind) == want
+    kinds = await Discovery(FakeDiscovery()).kinds_of(group)
+
+    assert kinds.get(kind, []) == want

@@ -197,21 +197,6 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
 # -- calls -----------------------------------------------------------------------------------------
 
 
-async def test_a_token_file_is_read_again_after_it_was_refused(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("old\n")
-    async with api_server(answer({}), refusal(401, "Unauthorized"), answer({})) as (server, first):
-        client = KubeClient(KubeAccess(first.server, token_file=token))
-        await client.request("GET", PATH)
-        token.write_text("new\n")
-        with pytest.raises(KubeError):
-            await client.request("GET", PATH)
-        await client.request("GET", PATH)
-        await client.close()
-
-    assert server.authorizations == ["Bearer old", "Bearer old", "Bearer new"]
-
-
 async def test_a_refusal_is_told_with_its_reason() -> None:
     async with api_server(refusal(429, "TooManyRequests", **{"Retry-After": "7"})) as (_, client):
         with pytest.raises(KubeError) as caught:

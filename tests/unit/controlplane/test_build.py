@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.build import (
-    BINARIES,
-    GO_MODULE,
+from tests.controlplane.build import cache_directory, format_duration, provide_binaries
+from tests.controlplane.errors import BuildError
+from tests.controlplane.recipes import (
     Recipe,
-    cache_directory,
-    format_duration,
-    load_recipe,
-    provide_binaries,
+    control_plane_recipe,
+    prometheus_recipe,
     read_module_version,
 )
-from tests.controlplane.errors import BuildError
 
 GO_MOD = """\
 module example
@@ -39,10 +36,20 @@ require k8s.io/kubernetes v1.36.3
 replace k8s.io/api => k8s.io/api v0.36.3
 """
 
-RECIPE = Recipe(GO_MOD, "linux-x86_64")
+RECIPE = control_plane_recipe(GO_MOD, "linux-x86_64")
+BINARIES = tuple(RECIPE.binaries)
 
-# Answers `go version`, lists one package, and "builds" the four programs under the names
-# that Go gives them. Each build leaves a line in the file builds.
+PROMETHEUS_MOD = """\
+module example
+
+go 1.26.0
+
+require github.com/prometheus/prometheus v0.316.0
+"""
+
+# Answers `go version`, lists one package, and "builds" the programs of the module that it
+# is called in, under the names that Go gives them. Each build leaves a line in the file
+# builds.
 FAKE_GO = """\
 #!/bin/sh
 here=$(dirname "$0")
@@ -53,7 +60,9 @@ build)
     echo built >> "$here/builds"
     [ -e "$here/broken" ] && { echo "example.go:1: no such thing"; exit 1; }
     shift; [ "$1" = -v ] && shift; [ "$1" = -o ] && shift
-    for name in server kube-apiserver kube-controller-manager kubectl; do
+    programs="server kube-apiserver kube-controller-manager kubectl"
+    grep -q "^module .*prometheus" go.mod && programs="prometheus promtool"
+    for name in $programs; do
         echo > "$1$name"; chmod +x "$1$name"
     done ;;
 esac
@@ -74,8 +83,8 @@ class Machine:
         self.environ = {"HOME": str(self.home), "PATH": f"{self.programs}:/usr/bin:/bin"}
         self.reports: list[str] = []
 
-    def provide(self) -> Path:
-        return provide_binaries(self.environ, self.reports.append)
+    def provide(self, recipe: Recipe | None = None) -> Path:
+        return provide_binaries(recipe or control_plane_recipe(), self.environ, self.reports.append)
 
     @property
     def builds(self) -> int:
@@ -139,8 +148,10 @@ def test_the_same_recipe_has_the_same_key() -> None:
     [
         pytest.param(replace(RECIPE, platform="darwin-arm64"), id="platform"),
         pytest.param(replace(RECIPE, go_mod=GO_MOD + "// patched\n"), id="go-mod"),
+        pytest.param(replace(RECIPE, tags=("-tags", "x")), id="tags"),
         pytest.param(
-            replace(RECIPE, go_mod=GO_MOD.replace("v1.36.3", "v1.36.4")), id="kubernetes-version"
+            control_plane_recipe(GO_MOD.replace("v1.36.3", "v1.36.4"), "linux-x86_64"),
+            id="kubernetes-version",
         ),
     ],
 )
@@ -150,21 +161,43 @@ def test_another_recipe_has_another_key(other: Recipe) -> None:
 
 def test_every_library_of_kubernetes_has_the_version_that_belongs_to_it() -> None:
     """One forgotten on an upgrade would compile against the wrong half, or not at all."""
-    recipe = load_recipe()
+    recipe = control_plane_recipe()
+    version = read_module_version(recipe.go_mod, "k8s.io/kubernetes")
     replaced = re.findall(r"^\t(\S+) => (\S+) (\S+)$", recipe.go_mod, re.MULTILINE)
 
     assert len(replaced) == 33
     assert {target for _, target, _ in replaced} == {module for module, _, _ in replaced}
-    assert {version for _, _, version in replaced} == {
-        recipe.kubernetes_version.replace("v1.", "v0.")
-    }
+    assert {of for _, _, of in replaced} == {version.replace("v1.", "v0.")}
 
 
-def test_every_module_is_pinned_by_its_checksum() -> None:
-    checksums = (GO_MODULE / "go.sum").read_text()
+@pytest.mark.parametrize(
+    ("recipe", "module"),
+    [
+        pytest.param(control_plane_recipe(), "k8s.io/kubernetes", id="kubernetes"),
+        pytest.param(control_plane_recipe(), "go.etcd.io/etcd/server/v3", id="etcd"),
+        pytest.param(prometheus_recipe(), "github.com/prometheus/prometheus", id="prometheus"),
+    ],
+)
+def test_every_module_is_pinned_by_its_checksum(recipe: Recipe, module: str) -> None:
+    checksums = (recipe.module / "go.sum").read_text()
 
-    assert f"k8s.io/kubernetes {load_recipe().kubernetes_version} h1:" in checksums
-    assert f"go.etcd.io/etcd/server/v3 {load_recipe().etcd_version} h1:" in checksums
+    assert f"{module} {read_module_version(recipe.go_mod, module)} h1:" in checksums
+
+
+@pytest.mark.parametrize(
+    ("module_version", "want"),
+    [
+        pytest.param("v0.316.0", "3.16.0", id="two-digits"),
+        pytest.param("v0.305.2", "3.5.2", id="one-digit"),
+    ],
+)
+def test_prometheus_is_called_by_the_name_of_its_release(module_version: str, want: str) -> None:
+    go_mod = PROMETHEUS_MOD.replace("v0.316.0", module_version)
+    recipe = prometheus_recipe(go_mod, "linux-x86_64")
+
+    assert re.fullmatch(rf"prometheus-{want}-linux-x86_64-[0-9a-f]{{12}}", recipe.key)
+    assert recipe.versions == f"Prometheus {want}"
+    assert recipe.flags[-1].endswith(f"version.Version={want}")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +247,7 @@ def test_a_file_that_cannot_be_run_counts_as_missing(machine: Machine, tmp_path:
 def test_binaries_are_built_into_an_empty_home(machine: Machine) -> None:
     binaries = machine.provide()
 
-    assert binaries == machine.cache / load_recipe().key
+    assert binaries == machine.cache / control_plane_recipe().key
     assert sorted(path.name for path in binaries.iterdir()) == sorted(BINARIES)
 
 
@@ -225,6 +258,24 @@ def test_the_terminal_is_told_what_is_built_and_how_long_it_takes(machine: Machi
     assert "building Kubernetes v1.36.3 and etcd v3.6.8 with Go 1.99.1" in said
     assert "5 to 6 minutes" in said
     assert "built in " in machine.reports[-1]
+
+
+def test_prometheus_is_built_beside_the_control_plane(machine: Machine) -> None:
+    plane = machine.provide()
+    prometheus = machine.provide(prometheus_recipe())
+
+    assert sorted(path.name for path in prometheus.iterdir()) == ["prometheus", "promtool"]
+    assert prometheus.parent == plane.parent
+    assert "building Prometheus 3." in "\n".join(machine.reports)
+
+
+def test_prometheus_is_found_where_its_own_variable_says(machine: Machine, tmp_path: Path) -> None:
+    """Those who have the binaries of Kubernetes do not have those of Prometheus with them."""
+    machine.environ["KUBEBUILDER_ASSETS"] = str(make_assets(tmp_path / "assets"))
+    machine.environ["PROMETHEUS_ASSETS"] = str(tmp_path / "assets")
+
+    with pytest.raises(BuildError, match=r"PROMETHEUS_ASSETS is .*: prometheus, promtool\. "):
+        machine.provide(prometheus_recipe())
 
 
 def test_a_second_call_builds_nothing_and_says_nothing(machine: Machine) -> None:
@@ -249,13 +300,13 @@ def test_a_failed_build_leaves_its_log_and_no_entry(machine: Machine) -> None:
     with pytest.raises(BuildError, match=r"go build failed: example\.go:1: no such thing") as e:
         machine.provide()
 
-    log = machine.cache / f"{load_recipe().key}.log"
+    log = machine.cache / f"{control_plane_recipe().key}.log"
     assert str(log) in e.value.summary
     assert [path.name for path in machine.cache.iterdir() if path.is_dir()] == []
 
 
 def test_what_a_killed_build_left_is_removed_by_the_next(machine: Machine) -> None:
-    leftover = machine.cache / f"{load_recipe().key}.building-killed"
+    leftover = machine.cache / f"{control_plane_recipe().key}.building-killed"
     leftover.mkdir(parents=True)
 
     machine.provide()
@@ -271,7 +322,7 @@ def test_of_several_that_want_the_binaries_one_builds(machine: Machine) -> None:
     for thread in threads:
         thread.join()
 
-    assert results == [machine.cache / load_recipe().key] * 4
+    assert results == [machine.cache / control_plane_recipe().key] * 4
     assert machine.builds == 1
 
 

@@ -65,7 +65,9 @@ def test_a_go_mod_without_a_go_line_is_an_error() -> None:
     ],
 )
 def test_a_go_is_chosen(candidates: list[Go], want: Go) -> None:
-    assert choose_go(candidates, (1, 26, 0)) is want
+    chosen = choose_go(candidates, (1, 26, 0), what="Prometheus", assets_variable="ASSETS")
+
+    assert chosen is want
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,9 @@ def test_without_a_go_the_error_says_what_is_there_and_what_to_do(
     candidates: list[Go], seen: str
 ) -> None:
     with pytest.raises(BuildError) as e:
-        choose_go(candidates, (1, 26, 0))
+        choose_go(
+            candidates, (1, 26, 0), what="the control plane", assets_variable="KUBEBUILDER_ASSETS"
+        )
 
     assert seen in e.value.summary
     assert "needs Go 1.26.0 or newer" in e.value.summary

@@ -263,6 +263,17 @@ def test_a_compile_error_is_placed_in_the_author_s_own_lines(worker: JqWorker) -
     )
 
 
+def test_what_was_found_sound_is_not_tried_again(make_worker: Callable[..., JqWorker]) -> None:
+    """Whoever has checked a change puts it in force next."""
+    worker = make_worker()
+    worker.check(GROUPS, path="query")
+    worker.close()
+
+    worker.check(GROUPS, path="query")
+    with pytest.raises(EvaluationError):
+        worker.check(".spec | first(.)", path="query")
+
+
 def test_a_sound_expression_passes_the_check(worker: JqWorker) -> None:
     worker.check(GROUPS, path="query")
 

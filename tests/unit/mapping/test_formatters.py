@@ -166,7 +166,15 @@ def test_what_is_built_in_is_not_redefined(jq: Jq, name: str) -> None:
 def test_the_built_in_formatters_are_documents() -> None:
     names = [d.spec.name for d in builtin_documents() if d.kind == "Formatter"]
 
-    assert names == ["KeyValue", "KeyValueMap"]
+    assert names == [
+        "KeyValue",
+        "KeyValueMap",
+        "NimImage",
+        "SparkGpus",
+        "SparkConfGpus",
+        "VirtualMachineGpus",
+        "ChartImage",
+    ]
 
 
 # --- field groups --------------------------------------------------------------------------------
@@ -323,15 +331,6 @@ def test_a_selector_that_is_added_to_a_built_in_group_can_be_used_with_its_lists
     job = make_acme_job(volumes=[{"name": "data"}, {"name": "docker"}])
 
     assert jq.submit(snapshot, job).broken == [("/spec/volumes/1", "blocked")]
-
-
-def test_a_path_that_leads_into_a_list_of_the_same_place_is_refused(jq: Jq) -> None:
-    group = make_group({"names": {"type": "strings"}, "first": {"specRef": "names.first"}})
-
-    assert problems_of(jq, group, make_mapping()) == [
-        "m.yaml#1: spec.specSelectors.s.fieldGroups: specRef of field 'first' leads into the list"
-        " 'names'; rule that field with an itemSelector"
-    ]
 
 
 def test_a_field_with_a_formatter_is_nothing_that_a_scale_writes(jq: Jq) -> None:

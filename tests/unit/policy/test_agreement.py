@@ -17,8 +17,8 @@ from tests.builders import (
 )
 from webhook.catalog import native_rows
 from webhook.mapping.fields import Field, native_groups
-from webhook.policy.agreement import refused_attributes
-from webhook.policy.schema import judge_native
+from webhook.policy.native.agreement import refused_attributes
+from webhook.policy.native.schema import judge_native
 
 PORTION = {"gpuRequestType": "portion", "gpuPortionRequest": 0.5}
 

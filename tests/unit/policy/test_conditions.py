@@ -9,8 +9,8 @@ import pytest
 from webhook.catalog import native_rows
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.pointer import lookup, to_pointer
-from webhook.policy.conditions import AGREEMENTS, CONDITIONS, Agreement, Condition
-from webhook.policy.schema import SchemaProblem, judge_native
+from webhook.policy.native.conditions import AGREEMENTS, CONDITIONS, Agreement, Condition
+from webhook.policy.native.schema import SchemaProblem, judge_native
 
 JsonObject = dict[str, Any]
 

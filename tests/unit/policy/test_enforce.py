@@ -504,6 +504,162 @@ def test_a_privileged_container_does_not_get_a_contradicting_default() -> None:
     assert len(answer.decision.warnings) == 1
 
 
+FOREIGN = ("allowPrivilegeEscalation", "capabilitiesAdd")
+TRAINING = {"group": "workload.gatewright.io", "version": "v1alpha1", "kind": "Training"}
+NATIVE = ("security.allowPrivilegeEscalation", "security.capabilities")
+GIVEN = {"capabilities": {"add": ["NET_ADMIN", "CAP_SYS_ADMIN"]}}
+
+
+def on_pods(rule: str, escalation: bool | None, capabilities: list[str] | None) -> Snapshot:
+    values = zip(FOREIGN, (escalation, capabilities), strict=True)
+    rules = [make_rule(n, "allContainers", {rule: v}) for n, v in values if v is not None]
+    return compile_ok(make_gvk_policy(*rules))
+
+
+def on_trainings(rule: str, escalation: bool | None, capabilities: list[str] | None) -> Snapshot:
+    values = zip(NATIVE, (escalation, capabilities), strict=True)
+    security = {n.removeprefix("security."): v for n, v in values if v is not None}
+    if rule == "default":
+        return compile_ok(make_workload_policy(defaults={"security": security}))
+    rules = [make_rule(f"security.{name}", "spec", {rule: v}) for name, v in security.items()]
+    return compile_ok(make_gvk_policy(*rules, kind=TRAINING))
+
+
+def on_deployments(rule: str, escalation: bool | None, capabilities: list[str] | None) -> Snapshot:
+    values = zip(NATIVE, (escalation, capabilities), strict=True)
+    security = {n.removeprefix("security."): v for n, v in values if v is not None}
+    if rule == "default":
+        policy = make_workload_policy(
+            defaults={"security": security}, workload_type=dict(DEPLOYMENT)
+        )
+        return compile_ok(policy)
+    foreign = zip(FOREIGN, (escalation, capabilities), strict=True)
+    rules = [make_rule(n, "allContainers", {rule: v}) for n, v in foreign if v is not None]
+    return compile_ok(make_gvk_policy(*rules, kind=DEPLOYMENT))
+
+
+def pod_with(security: dict[str, Any]) -> dict[str, Any]:
+    return make_pod(containers=[make_container(securityContext=security)])
+
+
+def training_with(security: dict[str, Any]) -> dict[str, Any]:
+    capabilities = security.get("capabilities", {}).get("add")
+    native = {**security, "capabilities": capabilities}
+    return make_training(security={n: v for n, v in native.items() if v is not None})
+
+
+def deployment_with(security: dict[str, Any]) -> dict[str, Any]:
+    template = {"spec": {"containers": [make_container(securityContext=security)]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "team-a"},
+        "spec": {"selector": {"matchLabels": {}}, "template": template},
+    }
+
+
+ON_EACH_KIND = pytest.mark.parametrize(
+    ("under", "make", "names"),
+    [
+        pytest.param(on_pods, pod_with, FOREIGN, id="pod"),
+        pytest.param(on_deployments, deployment_with, NATIVE, id="native-words-on-a-deployment"),
+        pytest.param(on_trainings, training_with, NATIVE, id="training"),
+    ],
+)
+
+
+@ON_EACH_KIND
+@pytest.mark.parametrize(
+    ("capabilities", "is_left_out"),
+    [
+        pytest.param(["NET_ADMIN", "CAP_SYS_ADMIN"], True, id="as-kubernetes-compares"),
+        # Kubernetes compares the text, and takes these with escalation false.
+        pytest.param(["SYS_ADMIN"], False, id="without-prefix"),
+        pytest.param(["cap_sys_admin"], False, id="lower-case"),
+        pytest.param(["CAP_NET_ADMIN"], False, id="another-capability"),
+    ],
+)
+def test_no_default_forbids_escalation_beside_cap_sys_admin(
+    under: Any, make: Any, names: tuple[str, str], capabilities: list[str], is_left_out: bool
+) -> None:
+    flag, listed = names
+
+    answer = submit(under("default", False, None), make({"capabilities": {"add": capabilities}}))
+
+    assert answer.allowed
+    written = [change for change in answer.decision.changes if change.field == flag]
+    assert bool(written) is not is_left_out
+    reasons = [item.reason for item in answer.decision.not_applied]
+    assert reasons == [f"false contradicts CAP_SYS_ADMIN in {listed}"] * is_left_out
+    assert len(answer.decision.warnings) == is_left_out
+
+
+@ON_EACH_KIND
+def test_no_default_adds_cap_sys_admin_where_escalation_is_forbidden(
+    under: Any, make: Any, names: tuple[str, str]
+) -> None:
+    snapshot = under("default", None, ["CAP_SYS_ADMIN"])
+
+    refused = submit(snapshot, make({"allowPrivilegeEscalation": False}))
+    taken = submit(snapshot, make({"allowPrivilegeEscalation": True}))
+
+    assert [item.reason for item in refused.decision.not_applied] == [
+        f"CAP_SYS_ADMIN contradicts {names[0]} false"
+    ]
+    assert taken.decision.not_applied == ()
+    assert names[1] in [change.field for change in taken.decision.changes]
+
+
+@pytest.mark.parametrize(
+    ("escalation", "capabilities", "given", "problem"),
+    [
+        pytest.param(
+            False, None, GIVEN, "false contradicts CAP_SYS_ADMIN in capabilitiesAdd", id="flag"
+        ),
+        pytest.param(
+            None,
+            ["CAP_SYS_ADMIN"],
+            {"allowPrivilegeEscalation": False},
+            "CAP_SYS_ADMIN contradicts allowPrivilegeEscalation false",
+            id="capability",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("under", "make"),
+    [
+        pytest.param(on_pods, pod_with, id="pod"),
+        pytest.param(on_deployments, deployment_with, id="d"),
+    ],
+)
+def test_a_set_that_makes_escalation_and_cap_sys_admin_meet_is_refused(
+    under: Any, make: Any, escalation: Any, capabilities: Any, given: Any, problem: str
+) -> None:
+    answer = submit(under("set", escalation, capabilities), make(given))
+
+    assert answer.violation.rule is Rule.SET
+    assert answer.violation.problem == f"the value that the policy sets {problem}"
+
+
+def test_defaults_of_two_selectors_do_not_make_escalation_and_cap_sys_admin_meet() -> None:
+    snapshot = compile_ok(
+        make_gvk_policy(
+            make_rule("allowPrivilegeEscalation", "allContainers", {"default": False}),
+            make_rule("capabilitiesAdd", "mainContainer", {"default": ["CAP_SYS_ADMIN"]}),
+        )
+    )
+    pod = make_pod(containers=[make_container(), make_container(name="side")])
+
+    answer = submit(snapshot, pod)
+
+    main, side = answer.at("/spec/containers")
+    assert ("capabilities" in main["securityContext"]) is (
+        "allowPrivilegeEscalation" not in main["securityContext"]
+    )
+    assert side["securityContext"] == {"allowPrivilegeEscalation": False}
+    assert len(answer.decision.not_applied) == 1
+
+
 @pytest.mark.parametrize(
     ("spec", "pointer"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from tests.builders import Answer, JsonObject, make_gvk_policy, make_request, make_rule
 from tests.jq import ACME, Jq, make_acme_job, make_formatter, make_group, make_mapping
+from webhook.admission.record import change_entry
+from webhook.admission.report import report_of
 from webhook.admission.review import review
 from webhook.errors import EvaluationError
 from webhook.mapping.evaluator import JqWorker
 from webhook.mapping.limits import WorkerLimits
 from webhook.mapping.locate import answer_by_jq
 from webhook.model.decision import NOT_SHOWN
+from webhook.model.pointer import to_pointer
 from webhook.model.request import Phase
 from webhook.policy.effective import holds_at
 from webhook.policy.explain import explain
@@ -406,6 +410,255 @@ def test_an_item_selector_restricts_the_rules_on_a_formatters_items(jq: Jq) -> N
     ]
     bad = make_acme_job(volumes=[{"name": "k", "configMap": {"name": "kube-root"}}])
     assert jq.submit(snapshot, bad).broken == [("/spec/volumes/0", "blocked")]
+
+
+# --- what was changed ----------------------------------------------------------------------------
+
+# It writes more than it reads.
+WIDE = {
+    "getExpr": ".mode",
+    "setExpr": '{mode: $ARGS.named.value, flags: {fast: true, level: 2}, note: "auto"}',
+    "argsInfo": {"value": "string"},
+}
+
+
+def changes_of(answer: Answer) -> list[tuple[str, Any, Any]]:
+    return [(to_pointer(c.path), c.old, c.new) for c in answer.decision.changes]
+
+
+@pytest.mark.parametrize(
+    ("field", "rule", "spec", "want"),
+    [
+        pytest.param(
+            "port", {"set": 80}, {"address": "h:1"}, [("/spec/address", "h:1", "h:80")], id="text"
+        ),
+        pytest.param("port", {"default": 80}, {}, [("/spec/address", None, ":80")], id="new"),
+        pytest.param("port", {"set": 80}, {"address": "h:80"}, [], id="nothing"),
+        pytest.param(
+            "wide",
+            {"default": "turbo"},
+            {"flags": {"level": 1, "x": 5}, "note": "auto"},
+            [
+                ("/spec/flags/level", 1, 2),
+                ("/spec/flags/fast", None, True),
+                ("/spec/mode", None, "turbo"),
+            ],
+            id="beside-its-field",
+        ),
+        pytest.param(
+            "options",
+            {"set": {"key": "tls", "value": "on"}},
+            {"options": {"tls": "off"}},
+            [("/spec/options/tls", "off", "on")],
+            id="one-key",
+        ),
+        pytest.param(
+            "range",
+            {"set": {"low": 1, "high": 4}},
+            {"range": ["1000m", 5]},
+            [("/spec/range/0", NOT_SHOWN, NOT_SHOWN), ("/spec/range/1", NOT_SHOWN, NOT_SHOWN)],
+            id="arguments-are-not-shown",
+        ),
+        pytest.param(
+            "volumes",
+            {"set": {"name": "ca", "configMapName": "corp", "mode": 7}},
+            {"volumes": [{"name": "d"}, {"name": "ca", "configMap": {"name": "mine"}}]},
+            [
+                ("/spec/volumes/1/configMap/name", NOT_SHOWN, NOT_SHOWN),
+                ("/spec/volumes/1/configMap/defaultMode", None, NOT_SHOWN),
+            ],
+            id="an-item-is-completed",
+        ),
+        pytest.param(
+            "volumes",
+            {"default": {"name": "ca", "configMapName": "corp"}},
+            {"volumes": [{"name": "d"}]},
+            [("/spec/volumes/1", None, NOT_SHOWN)],
+            id="an-item-is-added",
+        ),
+    ],
+)
+def test_each_pointer_that_a_formatter_changes_is_one_change(
+    jq: Jq, field: str, rule: JsonObject, spec: JsonObject, want: Any
+) -> None:
+    formatter = make_formatter({**FORMATTER["spec"]["fields"], "wide": WIDE})
+    group = make_group({**FIELDS, "wide": {"formatter": "acme"}})
+    policy = make_gvk_policy(make_rule(field, "s", rule), kind=ACME)
+
+    answer = jq.submit(jq.snapshot(formatter, group, MAPPING, policy), make_acme_job(**spec))
+
+    assert changes_of(answer) == want
+    assert {c.field.partition("[")[0] for c in answer.decision.changes} <= {field}
+    assert {c.rule.value for c in answer.decision.changes} <= {*rule}
+
+
+def test_report_and_record_tell_the_same_changes(jq: Jq) -> None:
+    formatter, group = make_formatter({"f": WIDE}), make_group({"f": {"formatter": "acme"}})
+    policy = make_gvk_policy(make_rule("f", "s", {"set": "turbo"}), kind=ACME)
+    job = make_acme_job(mode="slow")
+
+    answer = jq.submit(jq.snapshot(formatter, group, MAPPING, policy), job)
+
+    reported = report_of("x.yaml#0", make_request(job), answer.decision)["changes"]
+    assert reported == [change_entry(change) for change in answer.decision.changes]
+    assert [entry["path"] for entry in reported] == [
+        "/spec/mode",
+        "/spec/flags/fast",
+        "/spec/flags/level",
+        "/spec/note",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        pytest.param("dbPassword", NOT_SHOWN, id="secret-by-its-name"),
+        pytest.param("colour", "hunter2", id="no-secret"),
+    ],
+)
+def test_what_is_written_beside_a_field_is_hidden_where_a_secret_stands(
+    jq: Jq, key: str, shown: str
+) -> None:
+    """The name of the key is in the object, and so the formatter does not tell."""
+    beside = {
+        "getExpr": ".mode",
+        "setExpr": '{mode: $ARGS.named.value} + (if .key then {(.key): "hunter2"} else {} end)',
+        "argsInfo": {"value": "string"},
+    }
+    formatter, group = make_formatter({"f": beside}), make_group({"f": {"formatter": "acme"}})
+    policy = make_gvk_policy(make_rule("f", "s", {"default": "x"}), kind=ACME)
+
+    answer = jq.submit(jq.snapshot(formatter, group, MAPPING, policy), make_acme_job(key=key))
+
+    assert changes_of(answer) == [("/spec/mode", None, "x"), (f"/spec/{key}", None, shown)]
+
+
+def test_a_policy_that_is_only_tried_warns_once_of_a_field(jq: Jq) -> None:
+    formatter, group = make_formatter({"f": WIDE}), make_group({"f": {"formatter": "acme"}})
+    policy = make_gvk_policy(make_rule("f", "s", {"set": "turbo"}), kind=ACME)
+    policy["spec"]["mode"] = "Warn"
+
+    answer = jq.submit(jq.snapshot(formatter, group, MAPPING, policy), make_acme_job())
+
+    (preview,) = answer.decision.previews
+    assert len(preview.changes) == 4
+    assert answer.decision.warnings == (
+        "f: set would be applied; not enforced yet (policy baseline, tenant)",
+    )
+
+
+# --- what is not read back -----------------------------------------------------------------------
+
+# Sound on an empty element, and deaf on some others.
+DEAF = {
+    "getExpr": "if .deaf then empty else .a // empty end",
+    "setExpr": "{a: $ARGS.named.value}",
+    "argsInfo": {"value": "string"},
+}
+DEAF_ITEMS = {**SETTINGS, "getExpr": "if .deaf then empty else .settings[]? end"}
+NEWCOMER = {"name": "a", "value": 1}
+
+
+def deaf(jq: Jq, field: str, rule: JsonObject, **more: Any) -> Snapshot:
+    selector = {"query": ".name == $ARGS.named.n", "argsInfo": {"n": "string"}}
+    group = make_group(
+        {"f": {"formatter": "acme"}, "items": {"formatter": "acme", "itemSelectors": ["named"]}},
+        itemSelectors={"named": selector},
+    )
+    policy = make_gvk_policy(make_rule(field, "s", rule, **more), kind=ACME)
+    return jq.snapshot(make_formatter({"f": DEAF, "items": DEAF_ITEMS}), group, MAPPING, policy)
+
+
+NAMED = {"itemSelector": "named", "selectorParams": {"n": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("field", "rule", "more", "label"),
+    [
+        pytest.param("f", {"default": "x"}, {}, "default of f", id="default"),
+        pytest.param("f", {"set": "x"}, {}, "set of f", id="set"),
+        pytest.param(
+            "items", {"default": NEWCOMER}, {}, r"default of items\[a\]", id="default-item"
+        ),
+        pytest.param("items", {"set": NEWCOMER}, {}, r"set of items\[a\]", id="set-item"),
+        pytest.param(
+            "items",
+            {"default": NEWCOMER},
+            NAMED,
+            r"default of items\(named n=a\)\[a\]",
+            id="selected",
+        ),
+    ],
+)
+def test_what_a_formatter_does_not_read_back_is_its_failure(
+    jq: Jq, field: str, rule: JsonObject, more: JsonObject, label: str
+) -> None:
+    """It is nobody's violation, and no object passes without the value that its policy gives."""
+    snapshot = deaf(jq, field, rule, **more)
+
+    assert jq.submit(snapshot, make_acme_job()).allowed
+    with pytest.raises(EvaluationError) as failure:
+        jq.submit(snapshot, make_acme_job(deaf=True))
+
+    assert re.fullmatch(
+        rf"getExpr of acme\.{field} does not read the {label} that its setExpr wrote at /spec"
+        r" \(policy baseline, tenant\)",
+        str(failure.value),
+    )
+
+
+def test_a_set_that_is_read_back_as_something_else_is_a_failure(jq: Jq) -> None:
+    loud = {**DEAF, "getExpr": "if .deaf then .a | ascii_upcase else .a // empty end"}
+    formatter, group = make_formatter({"f": loud}), make_group({"f": {"formatter": "acme"}})
+    snapshots = {
+        word: jq.snapshot(
+            formatter, group, MAPPING, make_gvk_policy(make_rule("f", "s", {word: "x"}), kind=ACME)
+        )
+        for word in ("set", "default")
+    }
+
+    with pytest.raises(EvaluationError, match="does not read the set of f that its setExpr wrote"):
+        jq.submit(snapshots["set"], make_acme_job(a="y", deaf=True))
+    assert spec_of(jq.submit(snapshots["set"], make_acme_job(a="y")))["a"] == "x"
+    # A default has only to be there.
+    assert jq.submit(snapshots["default"], make_acme_job(a="y", deaf=True)).allowed
+
+
+def test_only_judging_an_object_is_no_failure(jq: Jq) -> None:
+    """Nothing was written, so that the object is what is wrong."""
+    snapshot = deaf(jq, "f", {"set": "x"})
+    request = make_request(make_acme_job(deaf=True))
+
+    decision = answer_by_jq(
+        jq.worker, request.object or {}, lambda got: review(request, Phase.VALIDATE, snapshot, got)
+    )
+
+    assert [violation.rule for violation in decision.violations] == ["set"]
+
+
+@pytest.mark.parametrize(
+    ("field", "rule"),
+    [
+        pytest.param("f", {"default": "x"}, id="value"),
+        pytest.param("items", {"default": NEWCOMER}, id="item"),
+    ],
+)
+def test_a_default_that_changes_nothing_is_told(jq: Jq, field: str, rule: JsonObject) -> None:
+    fields = {
+        "f": {**DEAF, "setExpr": f"if .fixed then {{}} else {DEAF['setExpr']} end"},
+        "items": {**SETTINGS, "setExpr": f"if .fixed then {{}} else {SETTINGS['setExpr']} end"},
+    }
+    group = make_group({name: {"formatter": "acme"} for name in fields})
+    policy = make_gvk_policy(make_rule(field, "s", rule), kind=ACME)
+    snapshot = jq.snapshot(make_formatter(fields), group, MAPPING, policy)
+
+    answer = jq.submit(snapshot, make_acme_job(fixed=True))
+
+    assert answer.patch == []
+    assert [item.reason for item in answer.decision.not_applied] == [
+        f"setExpr of acme.{field} changes nothing here"
+    ]
+    assert len(answer.decision.warnings) == 1
 
 
 # --- updates -------------------------------------------------------------------------------------

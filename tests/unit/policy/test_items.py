@@ -19,7 +19,7 @@ from tests.builders import (
 from webhook.admission.review import review
 from webhook.model.decision import NOT_SHOWN
 from webhook.model.request import Phase
-from webhook.policy.items import EXCLUDED
+from webhook.policy.items.enforcing import EXCLUDED
 from webhook.store.snapshot import Snapshot
 
 RESOURCES = "/spec/compute/extendedResources"

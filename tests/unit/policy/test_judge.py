@@ -9,9 +9,9 @@ import pytest
 from webhook.model.decision import Rule, Source
 from webhook.model.scopes import Scope
 from webhook.model.values import FieldType, read_value
-from webhook.policy.enforcement import Enforcement
-from webhook.policy.judge import judge
-from webhook.policy.rule_values import read_rule
+from webhook.policy.rules.enforcement import Enforcement
+from webhook.policy.rules.judge import judge
+from webhook.policy.rules.rule_values import read_rule
 
 SOURCE = Source("p", Scope.TENANT)
 

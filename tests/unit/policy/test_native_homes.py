@@ -23,7 +23,7 @@ from tests.builders import (
 from webhook.admission.review import review
 from webhook.model.pointer import lookup, to_pointer
 from webhook.model.request import Phase
-from webhook.policy.items import EXCLUDED
+from webhook.policy.items.enforcing import EXCLUDED
 from webhook.store.snapshot import Snapshot
 
 JsonObject = dict[str, Any]

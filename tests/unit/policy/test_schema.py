@@ -15,9 +15,9 @@ from webhook.catalog import native_rows
 from webhook.model.decision import NOT_SHOWN
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.pointer import lookup, to_pointer
-from webhook.policy.conditions import CONDITIONS
-from webhook.policy.schema import SchemaProblem, judge_native, judge_native_update
-from webhook.policy.shape import shape_of
+from webhook.policy.native.conditions import CONDITIONS
+from webhook.policy.native.schema import SchemaProblem, judge_native, judge_native_update
+from webhook.policy.native.shape import shape_of
 
 JsonObject = dict[str, Any]
 

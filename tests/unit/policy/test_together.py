@@ -220,6 +220,28 @@ def test_privileged_without_privilege_escalation_is_refused(source: str) -> None
     assert f"privileged: {word} true contradicts {word} false of allowPriv" in problem
 
 
+@pytest.mark.parametrize("source", ["defaults", "sets"])
+@pytest.mark.parametrize(
+    ("capability", "is_refused"),
+    [pytest.param("CAP_SYS_ADMIN", True, id="as-kubernetes-compares"), ("SYS_ADMIN", False)],
+)
+def test_cap_sys_admin_without_privilege_escalation_is_refused(
+    source: str, capability: str, is_refused: bool
+) -> None:
+    word = source.removesuffix("s")
+    rules = [
+        make_rule("capabilitiesAdd", "allContainers", {word: [capability]}),
+        make_rule("allowPrivilegeEscalation", "allContainers", {word: False}),
+    ]
+    wanted = f"capabilitiesAdd: {word} CAP_SYS_ADMIN contradicts {word} false of allowPriv"
+
+    together = errors_of(make_gvk_policy(*rules))
+    apart = errors_of(*[make_gvk_policy(rule, name=rule["field"].lower()) for rule in rules])
+
+    assert [wanted in problem for problem in together] == [True] * is_refused
+    assert [wanted in problem for problem in apart] == [True] * is_refused
+
+
 # -- selectors that lead to one place -------------------------------------------------------------
 
 

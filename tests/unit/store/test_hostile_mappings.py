@@ -124,6 +124,8 @@ def test_an_expression_is_tried_once(worker: JqWorker) -> None:
     assert first.problems == again.problems == ()
     assert tried == [
         "spec.fields.f.getExpr",
+        # That it ends, and that it writes something.
+        "spec.fields.f.setExpr",
         "spec.fields.f.setExpr",
         "spec.itemSelectors.i.query",
         "spec.rules[0].enforcements[0]",

@@ -16,7 +16,7 @@ from tests.builders import (
     make_workload_policy,
 )
 from webhook.model.settings import EngineSettings
-from webhook.policy.enforcement import CompiledPolicy
+from webhook.policy.rules.enforcement import CompiledPolicy
 from webhook.store.build import SourceFile, Surroundings, build_snapshot
 from webhook.store.changes import Titled
 from webhook.store.memo import Memo

@@ -229,18 +229,27 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
         pytest.param(
             make_mapping(
                 a={"query": ".a", "fieldGroups": ["metadata"], "dependency": {"specSelector": "b"}},
-                b={"query": ".b", "fieldGroups": [], "dependency": {"specSelector": "a"}},
+                b={"query": ".b", "fieldGroups": ["metadata"], "dependency": {"specSelector": "a"}},
             ),
             "depends on itself: a -> b -> a",
             id="dependency-cycle",
         ),
         pytest.param(
-            make_mapping(a={"query": ".a", "fieldGroups": [], "dependency": {"specSelector": "c"}}),
+            make_mapping(
+                a={"query": ".a", "fieldGroups": ["metadata"], "dependency": {"specSelector": "c"}}
+            ),
             "no selector 'c'",
             id="unknown-parent",
         ),
         pytest.param(
-            make_mapping(a={"query": "env.PATH", "fieldGroups": []}), "env", id="reads-environment"
+            make_mapping(a={"query": "env.PATH", "fieldGroups": ["metadata"]}),
+            "env",
+            id="reads-environment",
+        ),
+        pytest.param(
+            make_mapping(a={"query": ".spec", "fieldGroups": []}),
+            "spec.specSelectors.a.fieldGroups: must not be empty",
+            id="no-group-in-the-list",
         ),
         pytest.param(make_group(x={"specRef": "a..b"}), "spec.fields.x.specRef", id="bad-spec-ref"),
         pytest.param(
@@ -487,6 +496,21 @@ def test_an_odd_document_does_not_keep_the_others_from_force(document: Any) -> N
             make_rule("x", "s", {"max": 1}),
             "field 'y' has another type",
             id="relation-to-another-type",
+        ),
+        pytest.param(
+            {"x": {"type": "boolean", "notWithItem": {"field": "nope", "item": "a"}}},
+            make_rule("x", "s", {"default": False}),
+            "notWithItem of field 'x': no field 'nope' here",
+            id="relation-to-an-item-of-nothing",
+        ),
+        pytest.param(
+            {
+                "x": {"type": "strings", "itemNotWithout": {"field": "y", "item": "a"}},
+                "y": {"type": "string"},
+            },
+            make_rule("x", "s", {"default": ["a"]}),
+            "itemNotWithout of field 'x': is for strings, and 'y' has to be boolean",
+            id="relation-of-an-item-to-another-type",
         ),
         pytest.param(
             {"x": {"formatter": "KeyValueMap", "type": "integer", "format": "label"}},

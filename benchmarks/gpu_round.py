@@ -1,0 +1,295 @@
+"""
+What one round of the reconciler costs: 2,000 workloads with 10,000 pods, and fewer.
+
+    python -m benchmarks.gpu_round [--pods 100 1000 10000] [--json]
+
+An API server and a Prometheus are stood for by a process of their own (`gpu_world`), over TLS and
+HTTP. The reconciler runs beside it as it does in a cluster. Counted is a round from its first look
+at the cluster until the watches have brought back what it wrote. Promised are 10 s of one core for
+a round, 300 MiB, and 4 queries a namespace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import multiprocessing
+import os
+import resource
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+
+from benchmarks.gpu_objects import PODS_OF_A_WORKLOAD, WORKLOADS_OF_A_NAMESPACE
+from benchmarks.gpu_world import serve
+from benchmarks.mutate import choose_cores, describe_machine, pin
+from webhook.cli.process import loop_factory
+from webhook.clients.kube import KubeClient
+from webhook.clients.kubeconfig import KubeAccess
+from webhook.errors import NotReadyError
+from webhook.reactive.observation.cluster import Cluster
+from webhook.reactive.observation.prometheus import PrometheusSource
+from webhook.reactive.observation.watches import Watches
+from webhook.reactive.rounds.loop import Reconciler
+from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
+
+TIMEOUT_S = 600.0
+# The watches have brought back everything when hardly anything was done for so long.
+QUIET_S = 0.5
+QUIET_CPU_S = 0.01
+
+CPU_LIMIT_S = 10.0
+MEMORY_LIMIT_MIB = 300.0
+QUERIES_LIMIT = 4
+
+# What happens in each round: the load in percent of what containers have, and whether the webhook
+# is seen to mutate. While it is not, nothing is evicted.
+ROUNDS = (
+    ("each workload gets its first recommendation", 120, "no"),
+    ("each recommendation is kept", 120, "no"),
+    ("nothing changes", 120, "no"),
+    ("a pod of each workload is evicted", 120, "yes"),
+    ("another recommendation, another eviction", 135, "yes"),
+    ("all is quiet, and scaled back", 20, "yes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """
+    *wall_s* counts whatever the stand-in takes, and waits before evictions. *queries* are those of
+    the namespace that has most; *calls* are the writes, by their method and resource.
+    """
+
+    what: str
+    cpu_s: float
+    wall_s: float
+    queries: int
+    calls: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """
+    *start_cpu_s* is what comes before the first round, which is once: imports, lists. *peak_mib* is
+    the most memory that there was at any time.
+    """
+
+    pods: int
+    start_cpu_s: float
+    start_mib: float
+    peak_mib: float
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What this process has taken by then: processor time, and the most memory."""
+
+    cpu_s: float
+    wall_s: float
+    mib: float
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(time.process_time(), time.perf_counter(), peak_mib())
+
+
+class MarkingWatches(Watches):
+    """Keeps the moment of the first look since the last call of `expect_look`."""
+
+    _looked: Moment | None = None
+
+    def expect_look(self) -> None:
+        self._looked = None
+
+    @property
+    def looked(self) -> Moment:
+        assert self._looked is not None
+        return self._looked
+
+    def take(self) -> Cluster:
+        self._looked = self._looked or Moment.now()
+        return super().take()
+
+
+class CountedRounds(Reconciler):
+    """Counts the rounds that came to their end. One that fails ends the benchmark."""
+
+    _done = 0
+    _fault: Exception | None = None
+
+    def have_come_to(self, count: int) -> bool:
+        if self._fault is not None:
+            raise self._fault
+        return self._done >= count
+
+    async def round(self) -> None:
+        try:
+            await super().round()
+        except NotReadyError:
+            raise
+        except Exception as fault:
+            self._fault = fault
+            raise
+        self._done += 1
+
+
+def measure(pods: int) -> Result:
+    """One cluster, from the first list to the last round."""
+    spawn = multiprocessing.get_context("spawn")
+    own_core, other_core = choose_cores()
+    places, telling = spawn.Pipe(duplex=False)
+    world = spawn.Process(target=_serve, args=(pods, other_core, telling), daemon=True)
+    world.start()
+    telling.close()
+    try:
+        results, resulting = spawn.Pipe(duplex=False)
+        arguments = (own_core, places.recv(), resulting)
+        measured = spawn.Process(target=_measure, args=(pods, *arguments), daemon=True)
+        measured.start()
+        resulting.close()
+        try:
+            found: Result = results.recv()
+        finally:
+            measured.terminate()
+            measured.join()
+    finally:
+        world.terminate()
+        world.join()
+    return found
+
+
+def _serve(pods: int, core: int | None, connection: Connection) -> None:
+    pin(core)
+    serve(pods, connection)
+
+
+def _measure(
+    pods: int, core: int | None, places: tuple[str, str, str], connection: Connection
+) -> None:
+    pin(core)
+    # As the command does.
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        connection.send(runner.run(run(pods, *places)))
+
+
+async def run(pods: int, server: str, control: str, authority: str) -> Result:
+    """Reconcile what is there, and measure."""
+    client = KubeClient(KubeAccess(server, ssl.create_default_context(cadata=authority)))
+    metrics = Metrics()
+    reconciler_metrics = ReconcilerMetrics(metrics)
+    prometheus = PrometheusSource(metrics=reconciler_metrics, url=f"{control}/prometheus")
+    watches = MarkingWatches(client, metrics=metrics)
+    reconciler = CountedRounds(
+        client,
+        watches,
+        prometheus,
+        namespace="gatewright",
+        metrics=reconciler_metrics,
+    )
+
+    def is_healthy() -> bool:
+        return metrics.registry.get_sample_value("gatewright_webhook_healthy") == 1.0
+
+    rounds: list[Round] = []
+    start: Moment | None = None
+    async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession(control) as session:
+        running = asyncio.create_task(asyncio.sleep(0.0))
+        for what, load, mutated in ROUNDS:
+            await session.put("/control", params={"mutated": mutated})
+            if mutated == "yes":
+                await _until(is_healthy)
+            await (await session.get("/control")).read()
+            watches.expect_look()
+            # This begins a round.
+            await session.put("/control", params={"mutated": mutated, "load": str(load)})
+            if start is None:
+                running = asyncio.create_task(reconciler.run())
+            await _until(lambda: reconciler.have_come_to(len(rounds) + 1))
+            ended_s = time.perf_counter()
+            await _quiet()
+            began = watches.looked
+            start = start or began
+            happened = await (await session.get("/control")).json()
+            cpu_s, wall_s = time.process_time() - began.cpu_s, ended_s - began.wall_s
+            rounds.append(Round(what, cpu_s, wall_s, **happened))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await prometheus.close()
+    await client.close()
+    assert start is not None
+    return Result(pods, start.cpu_s, start.mib, peak_mib(), tuple(rounds))
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  Metrics tell nobody that they change.
+        await asyncio.sleep(0.05)
+
+
+async def _quiet() -> None:
+    """Until the watches have brought back all that was written."""
+    before_s = -math.inf
+    while time.process_time() - before_s > QUIET_CPU_S:
+        before_s = time.process_time()
+        await asyncio.sleep(QUIET_S)
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        # Of some systems in bytes, of others in KiB.
+        unit = 2**20 if sys.platform == "darwin" else 2**10
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    # Not of the process that started this one, as the other is.
+    found = [line.split() for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(found[0][1]) / 2**10
+
+
+def show(result: Result) -> None:
+    workloads = result.pods // PODS_OF_A_WORKLOAD
+    namespaces = -(-workloads // WORKLOADS_OF_A_NAMESPACE)
+    print(f"{workloads} workloads with {result.pods} pods in {namespaces} namespaces")
+    for each in result.rounds:
+        print(f"  {each.what}")
+        _print("processor time, s", f"{each.cpu_s:.2f}", f"{CPU_LIMIT_S:g}")
+        _print("time, s", f"{each.wall_s:.2f}")
+        _print("queries a namespace", f"{each.queries}", f"{QUERIES_LIMIT}")
+        for call, count in sorted(each.calls.items()):
+            _print(call, f"{count}")
+    print("  in all")
+    _print("memory at most, MiB", f"{result.peak_mib:.1f}", f"{MEMORY_LIMIT_MIB:g}")
+    _print("memory before the first round, MiB", f"{result.start_mib:.1f}")
+    _print("processor time until then, s", f"{result.start_cpu_s:.2f}")
+
+
+def _print(text: str, value: str, promised: str = "") -> None:
+    print(f"    {text:<44}{value:>8}" + (f"   (at most {promised})" if promised else ""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--pods", metavar="N", type=int, nargs="+", default=[100, 1000, 10000])
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    arguments = parser.parse_args()
+    results = [measure(pods) for pods in arguments.pods]
+    if arguments.json:
+        print(json.dumps([asdict(result) for result in results]))
+        return
+    for result in results:
+        show(result)
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}; {describe_machine()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,359 @@
+"""Decisions that the description of the behavior leaves open, and input that nothing is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.gpu_rounds import (
+    COMPUTE,
+    MEMORY,
+    NOW,
+    SCALE_BACK,
+    UPSIZE,
+    evaluate,
+    load,
+    make_pod,
+    make_policy,
+    make_readings,
+    make_signal,
+    make_state,
+    recommended,
+    samples_of,
+)
+from webhook.model.rightsizing.policies import Direction, Signal
+from webhook.reactive.decisions.decide import decide
+from webhook.reactive.decisions.states import Change, ObservedPod, Readings, WorkloadState
+
+RAISED = make_state({"main": "2"}, COMPUTE, baseline={"main": "1"})
+RAISED_POD = make_pod(main="2")
+
+
+# --- Prometheus that can't be asked, and samples that are none ---
+
+
+@pytest.mark.parametrize("signal", list(Signal))
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_question_without_an_answer_is_no_evaluation(
+    signal: Signal, direction: Direction
+) -> None:
+    calm = samples_of({"llm-0": {"main": "10"}})
+    answers = {(s, d): calm for s in Signal for d in Direction}
+    readings = Readings.of({**answers, (signal, direction): None})
+    evaluation = evaluate([RAISED_POD], readings, state=RAISED)
+
+    assert evaluation.evaluated is False
+    assert (evaluation.change, evaluation.state) == (Change.KEPT, RAISED)
+    assert evaluation.reasons == (
+        f"not evaluated: Prometheus did not answer for {signal} ({direction})",
+    )
+
+
+def test_an_unanswered_question_recommends_nothing_where_nothing_was() -> None:
+    evaluation = evaluate([make_pod()], Readings.of({}))
+
+    assert (evaluation.change, evaluation.state) == (Change.NONE, WorkloadState())
+
+
+@pytest.mark.parametrize("text", ["NaN", "sNaN", "Infinity", "-Infinity", "-5"])
+def test_what_is_no_percentage_is_no_sample(text: str) -> None:
+    evaluation = evaluate([RAISED_POD], load(text, text), state=RAISED)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "2"})
+    assert evaluation.signals[COMPUTE].missing == ("llm-0",)
+    assert "compute: no scale-back: no samples in 10m of pod llm-0 (main)" in evaluation.reasons
+
+
+def test_zero_is_a_sample() -> None:
+    evaluation = evaluate([RAISED_POD], load("0", "0"), state=RAISED)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.SCALE_BACK, {"main": "1"})
+
+
+def test_a_pod_without_samples_is_not_averaged_as_zero() -> None:
+    readings = make_readings({"llm-0": {"main": "NaN"}, "llm-1": {"main": "40"}})
+    pods = [make_pod("llm-0", main="2"), make_pod("llm-1", main="2")]
+    evaluation = evaluate(pods, readings, state=RAISED)
+
+    assert evaluation.signals[COMPUTE].usage == Decimal("0.4")
+    assert evaluation.signals[COMPUTE].wants is None
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "2"})
+
+
+def test_a_pod_without_samples_keeps_no_other_from_an_upsize() -> None:
+    readings = make_readings({"llm-1": {"main": "150"}})
+    evaluation = evaluate([make_pod("llm-0"), make_pod("llm-1")], readings)
+
+    assert recommended(evaluation) == {"main": "1.8"}
+    assert evaluation.signals[COMPUTE].missing == ("llm-0",)
+
+
+def test_half_of_a_pods_containers_have_no_say_in_an_upsize() -> None:
+    readings = make_readings({"llm-0": {"a": "900"}})
+    evaluation = evaluate([make_pod(a="1", b="1")], readings)
+
+    assert evaluation.change is Change.NONE
+    assert "compute: no say in an upsize: no samples in 10m of pod llm-0 (b)" in evaluation.reasons
+
+
+def test_many_silent_pods_are_counted_in_one_reason() -> None:
+    pods = [make_pod(f"llm-{number}") for number in range(8)]
+    reasons = evaluate(pods).reasons
+
+    assert reasons[0].endswith("llm-3 (main), llm-4 (main) and 3 more")
+    assert len(evaluate(pods).signals[COMPUTE].missing) == 8
+
+
+def test_noise_of_floating_point_exceeds_no_threshold() -> None:
+    evaluation = evaluate(readings=load("125.00000000000001"))
+
+    assert evaluation.signals[COMPUTE].wants is None
+
+
+def test_a_percentage_beyond_reason_is_capped_like_any_other() -> None:
+    assert recommended(evaluate(readings=load("1.7e308"))) == {"main": "2"}
+
+
+# --- pods ---
+
+
+def test_a_pod_of_the_future_is_too_young() -> None:
+    """A clock that jumps back must not make a pod old."""
+    pod = replace(make_pod(), started=NOW + timedelta(hours=1))
+
+    assert evaluate([pod], load("150")).change is Change.NONE
+
+
+def test_without_any_pod_the_previous_recommendation_waits_for_the_next() -> None:
+    evaluation = evaluate([], make_readings(), state=RAISED)
+
+    assert (evaluation.change, evaluation.state) == (Change.KEPT, RAISED)
+
+
+def test_a_pod_that_is_too_young_to_be_measured_keeps_what_it_was_made_with() -> None:
+    evaluation = evaluate([make_pod(age="1m", main="2")], load("0", "0"), state=RAISED)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "2"})
+    assert "not measured, as it is younger than 15m: pod llm-0" in evaluation.reasons
+
+
+def test_one_pod_that_differs_is_enough_to_keep_it() -> None:
+    pods = [make_pod("llm-0"), make_pod("llm-1", age="1m", main="2")]
+
+    assert evaluate(pods, state=RAISED).change is Change.KEPT
+    assert evaluate(pods[:1], state=RAISED).change is Change.NONE
+
+
+def test_no_container_with_a_gpu_means_no_recommendation() -> None:
+    evaluation = evaluate([make_pod(main=None)], load("150"), state=RAISED)
+
+    assert recommended(evaluation) is None
+    assert evaluation.reasons == (
+        "left out, as no container in scope has a GPU: pod llm-0",
+        "the previous recommendation is withdrawn: none of its containers has a GPU now",
+    )
+    assert evaluation.baseline == RAISED.baseline
+
+
+def test_a_previous_recommendation_without_a_baseline_is_kept() -> None:
+    """Nothing says that the pods have what they would have without us."""
+    state = make_state({"main": "2"}, COMPUTE)
+
+    assert recommended(evaluate([make_pod()], state=state)) == {"main": "2"}
+
+
+# --- baseline ---
+
+
+def test_a_baseline_of_zero_allows_nothing_and_divides_nothing() -> None:
+    evaluation = evaluate([make_pod(main="0")], load("150"))
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.NONE, None)
+    assert "compute: capped at 0 GPUs, 200 % of the baseline of 0 GPUs, instead of 1.8 GPUs" in (
+        evaluation.reasons
+    )
+
+
+def test_an_allocation_of_zero_can_have_no_share_of_a_total() -> None:
+    state = make_state(baseline={"main": "1"})
+    evaluation = evaluate([make_pod(main="0")], load("150"), state=state)
+
+    assert recommended(evaluation) is None
+    assert evaluation.reasons[-1].startswith("pod llm-0 has 0 GPUs, so that 1.8 GPUs can't be")
+
+
+def test_the_baseline_is_taken_from_the_hottest_eligible_pod() -> None:
+    pods = [make_pod("llm-0", main="1"), make_pod("llm-1", main="2")]
+    readings = make_readings({"llm-0": {"main": "130"}, "llm-1": {"main": "180"}})
+    evaluation = evaluate(pods, readings)
+
+    assert evaluation.baseline["main"].amount == 2
+    assert evaluation.baseline["main"].origin == "pod llm-1"
+    assert evaluation.signals[COMPUTE].pod == "llm-1"
+
+
+def test_what_was_never_raised_is_not_held_at_its_amount() -> None:
+    """A recommendation of what a pod has by itself would stand against the next deployment."""
+    evaluation = evaluate([make_pod()], load("10", "10"))
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.NONE, None)
+    assert evaluation.signals[COMPUTE].wants is SCALE_BACK
+    assert evaluation.reasons[-1] == "nothing to scale back: no pod has more than its baseline"
+
+
+def test_a_cap_at_the_baseline_recommends_nothing() -> None:
+    policy = make_policy(compute=make_signal(max_percent=100))
+    evaluation = evaluate([make_pod()], load("150"), policy=policy)
+
+    assert (evaluation.change, recommended(evaluation), evaluation.baseline) == (
+        Change.NONE,
+        None,
+        {},
+    )
+
+
+def test_who_needs_more_does_not_get_less() -> None:
+    """Somebody gave the pod more than maxPercent of the baseline."""
+    state = make_state(baseline={"main": "1"})
+    evaluation = evaluate([make_pod(main="3")], load("390"), state=state)
+
+    assert recommended(evaluation) is None
+    assert "compute: no upsize, as 2 GPUs is less than the 3 GPUs that pod llm-0 has" in (
+        evaluation.reasons
+    )
+
+
+def test_a_policy_that_is_tightened_takes_back_what_it_gave() -> None:
+    policy = make_policy(compute=make_signal(max_percent=150))
+    evaluation = evaluate([RAISED_POD], load("260"), policy=policy, state=RAISED)
+
+    assert recommended(evaluation) == {"main": "1.5"}
+
+
+@pytest.mark.parametrize(
+    ("usage", "want"),
+    [
+        pytest.param("190", {"main": "2"}, id="no-more-than-it-has"),
+        pytest.param("150", {"main": "1.8"}, id="with-headroom"),
+    ],
+)
+def test_a_scale_back_never_asks_for_more(usage: str, want: dict[str, str]) -> None:
+    policy = make_policy(compute=make_signal(scale_back=100))
+
+    assert recommended(evaluate([RAISED_POD], load(usage), policy=policy, state=RAISED)) == want
+
+
+def test_a_scale_back_confirms_nothing_above_the_cap() -> None:
+    state = make_state({"main": "2"}, COMPUTE, baseline={"main": "1"})
+    evaluation = evaluate([make_pod(main="5")], load("250"), state=state)
+
+    assert recommended(evaluation) == {"main": "2"}
+    assert "compute: no scale-back, as 3 GPUs is above 200 % of the baseline of 1 GPU" in (
+        evaluation.reasons
+    )
+
+
+# --- what stays, and whose it is ---
+
+
+def test_the_same_amount_again_is_kept() -> None:
+    evaluation = evaluate([RAISED_POD], load("300"), state=RAISED)
+
+    assert (evaluation.change, evaluation.state) == (Change.KEPT, RAISED)
+
+
+def test_the_same_total_leaves_the_shares_alone() -> None:
+    """Rounding for writing moves the proportions a little; that must not restart pods."""
+    state = make_state({"a": "0.4", "b": "1.6"}, baseline={"a": "0.2", "b": "0.8"})
+    pods = [make_pod(a="0.41", b="1.6")]
+    evaluation = evaluate(pods, make_readings({"llm-0": {"a": "100", "b": "200"}}), state=state)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"a": "0.4", "b": "1.6"})
+
+
+def test_a_container_that_joins_gets_its_share() -> None:
+    state = make_state({"a": "2"}, baseline={"a": "1"})
+    evaluation = evaluate(
+        [make_pod(a="1", b="1")], make_readings({"llm-0": {"a": "200", "b": "200"}}), state=state
+    )
+
+    assert recommended(evaluation) == {"a": "2", "b": "2"}
+    assert evaluation.baseline["b"].amount == 1
+
+
+def test_of_equal_totals_the_owners_counts() -> None:
+    state = make_state({"main": "1.2"}, MEMORY, baseline={"main": "1"})
+    evaluation = evaluate([make_pod(main="1")], load("150", "150"), state=state)
+
+    assert evaluation.recommendation is not None
+    assert evaluation.recommendation.driver is MEMORY
+
+
+def test_a_rejected_total_leaves_a_pod_at_its_baseline_without_any() -> None:
+    """The pods never took it over, and its owner is silent."""
+    state = make_state({"main": "2"}, MEMORY, baseline={"main": "1"})
+    evaluation = evaluate([make_pod(main="1")], load(compute="50", memory="100"), state=state)
+
+    assert recommended(evaluation) is None
+    assert evaluation.reasons[-2:] == (
+        "1 GPU by compute does not replace 2 GPUs: that was owed to memory, which asks for nothing"
+        " now",
+        "the previous recommendation is withdrawn: every pod has its baseline",
+    )
+
+
+def test_an_upsize_counts_before_a_scale_back_of_the_same_signal() -> None:
+    policy = make_policy(compute=make_signal(upsize=50, scale_back=90))
+    report = evaluate([make_pod()], load("60"), policy=policy).signals[COMPUTE]
+
+    assert report.wants is UPSIZE
+
+
+def test_the_two_windows_are_read_apart() -> None:
+    """A mean of 50 hides a peak of 70, which the scale-back window shows."""
+    calm, peak = {"llm-0": {"main": "50"}}, {"llm-0": {"main": "140"}}
+    readings = make_readings(compute_upsize=calm, compute_scale_back=peak)
+    evaluation = evaluate([RAISED_POD], readings, state=RAISED)
+
+    assert evaluation.signals[COMPUTE].usage == Decimal("0.5")
+    assert evaluation.signals[COMPUTE].wants is None
+    assert evaluation.reasons[0] == (
+        "compute: pod llm-0 uses 0.5 of 2 GPUs, not above 125 % of it;"
+        " pod llm-0 uses 1.4 of 2 GPUs, not below 60 % of it all the last 10m"
+    )
+
+
+@pytest.mark.parametrize(
+    ("containers", "want"),
+    [
+        pytest.param({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, id="even"),
+        pytest.param({"a": "0.3", "b": "0.1"}, {"a": "0.6", "b": "0.2"}, id="uneven"),
+        pytest.param({"a": "1", "b": "0"}, {"a": "2", "b": "0"}, id="nothing-of-nothing"),
+    ],
+)
+def test_shares_follow_the_allocations(containers: dict[str, str], want: dict[str, str]) -> None:
+    readings = make_readings({"llm-0": {"a": "900", "b": "0"}})
+
+    assert recommended(evaluate([make_pod(**containers)], readings)) == want
+
+
+def test_a_remainder_goes_to_the_last_container() -> None:
+    containers = {"a": "1", "b": "1", "c": "1"}
+    readings = make_readings({"llm-0": {"a": "100", "b": "200", "c": "100.0001"}})
+    policy = make_policy(compute=make_signal(headroom=0))
+    evaluation = evaluate([make_pod(**containers)], readings, policy=policy)
+
+    assert recommended(evaluation) == {"a": "1.333334", "b": "1.333334", "c": "1.333333"}
+
+
+def test_equal_input_gives_equal_output_whatever_the_order_of_pods() -> None:
+    pods = [make_pod(f"llm-{number}") for number in range(5)]
+    readings = make_readings({pod.name: {"main": "150"} for pod in pods})
+
+    def run(given: list[ObservedPod]) -> object:
+        return decide(make_policy(), WorkloadState(), given, readings, NOW)
+
+    assert run(pods) == run(pods[::-1])

@@ -1,0 +1,165 @@
+"""What is said in the status of policies and of the GlobalConfiguration."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.gpu_documents import make_policy, make_settings
+from webhook.errors import PrometheusError, PrometheusFault
+from webhook.model.rightsizing.policies import DocumentKey
+from webhook.reactive.observation.documents import SeenReactive, decode_document
+from webhook.reactive.rounds.policy_status import (
+    Condition,
+    PolicySituation,
+    Tally,
+    global_conditions,
+    policy_conditions,
+    written_conditions,
+)
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+STRATEGY = DocumentKey("AutomationStrategy", "team-a", "gpu")
+THERE = PolicySituation(frozenset({STRATEGY}), frozenset())
+ANSWERED = Tally(workloads=3, recommending=1, asked=True)
+TIMEOUT = PrometheusError(PrometheusFault.TIMEOUT, "no whole answer within 30 s")
+
+
+def see(manifest: Any) -> SeenReactive:
+    return decode_document(json.dumps(manifest).encode(), manifest["kind"])
+
+
+POLICY = see(make_policy("llm", namespace="team-a"))
+
+
+def told(tally: Tally = ANSWERED, situation: PolicySituation = THERE) -> dict[str, Condition]:
+    found = policy_conditions(POLICY, tally, situation)
+    return {condition.type: condition for condition in found}
+
+
+def test_a_policy_that_has_what_it_needs_is_ready() -> None:
+    found = told()
+
+    assert {kind: (each.status, each.reason) for kind, each in found.items()} == {
+        "AutomationStrategyResolved": ("True", "Resolved"),
+        "PrometheusReachable": ("True", "Answered"),
+        "Ready": ("True", "Evaluated"),
+    }
+    assert found["Ready"].message == "workloads with GPUs: 3; with a recommendation: 1"
+
+
+@pytest.mark.parametrize(
+    ("situation", "reason"),
+    [
+        pytest.param(PolicySituation(frozenset(), frozenset()), "StrategyNotFound", id="missing"),
+        pytest.param(
+            PolicySituation(frozenset(), frozenset({STRATEGY})), "StrategyInvalid", id="unreadable"
+        ),
+    ],
+)
+def test_a_strategy_that_is_not_there_is_named(situation: PolicySituation, reason: str) -> None:
+    found = told(situation=situation)
+
+    for kind in ("AutomationStrategyResolved", "Ready"):
+        assert (found[kind].status, found[kind].reason) == ("False", reason)
+        assert "AutomationStrategy team-a/gpu" in found[kind].message
+
+
+def test_what_is_wrong_with_prometheus_is_said() -> None:
+    found = told(Tally(workloads=1, asked=True, fault=TIMEOUT))
+
+    want = Condition("PrometheusReachable", "False", "Timeout", "no whole answer within 30 s")
+    assert found["PrometheusReachable"] == want
+    assert (found["Ready"].status, found["Ready"].reason) == ("False", "Timeout")
+
+
+def test_a_policy_that_had_nothing_to_ask_does_not_say_that_it_was_answered() -> None:
+    found = told(Tally())
+
+    assert (found["PrometheusReachable"].status, found["Ready"].status) == ("Unknown", "True")
+
+
+def test_a_crd_without_containers_is_said() -> None:
+    situation = PolicySituation(
+        frozenset({STRATEGY}), frozenset(), {"GpuReactivePolicy": "it does not know it"}
+    )
+
+    want = Condition("Ready", "False", "ScopeContainersUnknown", "it does not know it")
+    assert told(situation=situation)["Ready"] == want
+
+
+def test_a_document_that_cant_be_read_says_why() -> None:
+    broken = see(make_policy("llm", namespace="team-a", weight=-1))
+
+    (condition,) = policy_conditions(broken, Tally(), THERE)
+
+    assert (condition.type, condition.status, condition.reason) == ("Ready", "False", "Invalid")
+    assert "spec.weight" in condition.message
+
+
+def test_the_settings_say_whether_the_webhook_mutates() -> None:
+    seen = see(make_settings())
+
+    assert [(each.type, each.status) for each in global_conditions(seen, "")] == [
+        ("PodAdmissionWebhookHealthy", "True"),
+        ("Ready", "True"),
+    ]
+    webhook, _ = global_conditions(seen, "it is away")
+    assert (webhook.status, webhook.message) == ("False", "it is away")
+
+
+# --- what is written ---
+
+READY = Condition("Ready", "True", "Evaluated", "fine")
+
+
+def written(
+    conditions: list[Condition], before: list[dict[str, Any]], generation: int = 2
+) -> list[dict[str, Any]] | None:
+    return written_conditions(conditions, before, generation, NOW)
+
+
+def test_conditions_have_their_generation_and_time() -> None:
+    assert written([READY], []) == [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Evaluated",
+            "message": "fine",
+            "observedGeneration": 2,
+            "lastTransitionTime": "2026-01-01T12:00:00Z",
+        }
+    ]
+
+
+def test_what_stands_there_already_is_not_written_again() -> None:
+    before = written([READY], [])
+    assert before is not None
+
+    assert written([READY], before) is None
+    assert written([READY], before, generation=3) is not None
+
+
+def test_a_status_that_stays_keeps_its_time_and_those_of_others_stay() -> None:
+    theirs = {"type": "Theirs", "status": "True"}
+    earlier = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+
+    found = written([READY], [theirs, earlier])
+
+    assert found is not None
+    assert [each["type"] for each in found] == ["Ready", "Theirs"]
+    assert found[0]["lastTransitionTime"] == "2025-01-01T00:00:00Z"
+    down = Condition("Ready", "False", "Timeout")
+    changed = written([down], [earlier])
+    assert changed is not None
+    assert changed[0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+
+
+def test_a_long_message_is_cut() -> None:
+    found = written([Condition("Ready", "False", "Invalid", "x" * 5000)], [])
+
+    assert found is not None
+    assert len(found[0]["message"]) == 1024

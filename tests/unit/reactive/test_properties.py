@@ -1,0 +1,222 @@
+"""What holds of every decision, whatever pods use and have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+from typing import TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.gpu_rounds import COMPUTE, MEMORY, NOW, make_policy, make_signal
+from webhook.model.rightsizing.policies import (
+    Direction,
+    ReactivePolicy,
+    Signal,
+    SignalSettings,
+)
+from webhook.reactive.decisions.decide import decide
+from webhook.reactive.decisions.states import (
+    Baseline,
+    Change,
+    Evaluation,
+    ObservedPod,
+    Question,
+    Readings,
+    Recommendation,
+    SeriesKey,
+    WorkloadState,
+)
+
+Round: TypeAlias = tuple[
+    ReactivePolicy, WorkloadState, list[ObservedPod], dict[Question, dict[SeriesKey, Decimal]]
+]
+
+CONTAINERS = ("a", "b", "c")
+PODS = ("llm-0", "llm-1", "llm-2")
+
+
+def make_round(seed: int) -> Round:
+    """
+    Whatever policy, state, pods and samples *seed* stands for.
+
+    Drawn by itself: a round has some 200 values, which Hypothesis takes 50 ms to draw and a
+    decision 1 ms to judge. A failing seed is shown, and its round can be printed.
+    """
+    chance = Random(seed)
+    names = chance.sample(CONTAINERS, chance.randint(0, 3))
+    policy = make_policy(compute=_signal(chance), memory=_signal(chance), containers=tuple(names))
+    pods = [_pod(chance, name) for name in chance.sample(PODS, chance.randint(0, 3))]
+    samples = {
+        (signal, direction): _samples(chance) for signal in Signal for direction in Direction
+    }
+    return policy, _state(chance), pods, samples
+
+
+def _signal(chance: Random) -> SignalSettings:
+    return make_signal(
+        interpretation=chance.choice(["fullGPU", "currentAllocation"]),
+        upsize=chance.randint(1, 200),
+        scale_back=chance.randint(1, 200),
+        headroom=chance.choice([0, 20, 50, 300]),
+        max_percent=chance.choice([50, 100, 150, 200, 333]),
+    )
+
+
+def _amounts(chance: Random) -> dict[str, Decimal]:
+    names = chance.sample(CONTAINERS, chance.randint(0, 3))
+    return {name: _amount(chance) for name in names}
+
+
+def _amount(chance: Random) -> Decimal:
+    return chance.choice([Decimal(0), Decimal(1), Decimal(chance.randint(1, 400)).scaleb(-2)])
+
+
+def _pod(chance: Random, name: str) -> ObservedPod:
+    age = chance.choice([None, 0, 14, 15, 60, 60, 60, 60])
+    started = None if age is None else NOW - timedelta(minutes=age)
+    containers = {container: _amount(chance) for container in CONTAINERS}
+    without = chance.sample(CONTAINERS, chance.choice([0, 0, 1, 3]))
+    return ObservedPod(name, started, {**containers, **dict.fromkeys(without)})
+
+
+def _state(chance: Random) -> WorkloadState:
+    baseline = {name: Baseline(amount, NOW, "b") for name, amount in _amounts(chance).items()}
+    previous = _amounts(chance)
+    driver = chance.choice([None, COMPUTE, MEMORY])
+    return WorkloadState(baseline, Recommendation(previous, driver) if previous else None)
+
+
+def _samples(chance: Random) -> dict[SeriesKey, Decimal]:
+    """Mostly of every container: calm, hot or mixed."""
+    most = chance.choice([20, 400, 400])
+    found = {}
+    for pod in PODS:
+        for container in CONTAINERS:
+            for device in ("0", "1")[: chance.randint(1, 2)]:
+                percent = Decimal(chance.randint(0, most * 10**6)).scaleb(-6)
+                found[pod, container, device] = percent
+    for key in chance.sample(sorted(found), chance.choice([0, 0, 1, 4])):
+        found[key] = chance.choice([Decimal("NaN"), Decimal("Infinity"), Decimal(-1)])
+    for key in chance.sample(sorted(found), chance.choice([0, 0, 0, 1, 4])):
+        del found[key]
+    return found
+
+
+rounds = st.integers(0, 2**32).map(make_round)
+
+
+def run(given_round: Round) -> Evaluation:
+    policy, state, pods, samples = given_round
+    return decide(policy, state, pods, Readings.of(samples), NOW)
+
+
+def baseline_of(evaluation: Evaluation) -> Decimal | None:
+    """The summed baseline of the recommended containers; None where one is not known."""
+    assert evaluation.recommendation is not None
+    names = evaluation.recommendation.containers
+    if any(name not in evaluation.baseline for name in names):
+        return None
+    return sum((evaluation.baseline[name].amount for name in names), Decimal(0))
+
+
+@given(rounds)
+@settings(max_examples=300)
+def test_an_upsize_is_never_above_max_percent_of_the_baseline(given_round: Round) -> None:
+    evaluation = run(given_round)
+    if evaluation.change is Change.UPSIZE:
+        recommendation, base = evaluation.recommendation, baseline_of(evaluation)
+        assert recommendation is not None
+        assert recommendation.driver is not None
+        limit = given_round[0].signals[recommendation.driver].upsize.max_percent
+        assert base is not None
+        assert recommendation.total <= base * limit / 100
+
+
+@given(rounds)
+@settings(max_examples=300)
+def test_a_scale_back_is_never_below_the_baseline_nor_above_max_percent_of_it(
+    given_round: Round,
+) -> None:
+    evaluation = run(given_round)
+    if evaluation.change is Change.SCALE_BACK:
+        recommendation, base = evaluation.recommendation, baseline_of(evaluation)
+        assert recommendation is not None
+        assert recommendation.driver is not None
+        if base is not None:
+            limit = given_round[0].signals[recommendation.driver].upsize.max_percent
+            assert base <= recommendation.total <= max(base * limit / 100, base)
+
+
+@given(rounds)
+@settings(max_examples=300)
+def test_the_shares_sum_up_to_the_candidate_that_won_and_none_is_negative(
+    given_round: Round,
+) -> None:
+    evaluation = run(given_round)
+    if evaluation.change in (Change.UPSIZE, Change.SCALE_BACK):
+        recommendation = evaluation.recommendation
+        assert recommendation is not None
+        assert recommendation.driver is not None
+        assert recommendation.total == evaluation.signals[recommendation.driver].candidate
+        assert all(amount >= 0 for amount in recommendation.containers.values())
+
+
+@given(rounds)
+@settings(max_examples=300)
+def test_equal_input_gives_equal_output_in_whatever_order_pods_and_series_come(
+    given_round: Round,
+) -> None:
+    policy, state, pods, samples = given_round
+    turned = {
+        question: dict(reversed(found.items())) for question, found in reversed(samples.items())
+    }
+
+    assert run(given_round) == run((policy, state, pods[::-1], turned))
+
+
+@given(rounds)
+@settings(max_examples=300)
+def test_a_baseline_never_changes_and_lasts_while_its_container_is_in_scope(
+    given_round: Round,
+) -> None:
+    policy, state, *_ = given_round
+    names = policy.scope.containers
+    evaluation = run(given_round)
+    lasting = {name: base for name, base in state.baseline.items() if not names or name in names}
+
+    assert lasting.items() <= evaluation.baseline.items()
+
+
+@given(rounds, st.sampled_from(list(Signal)), st.sampled_from(list(Direction)))
+@settings(max_examples=300)
+def test_nothing_changes_without_an_answer(
+    given_round: Round, signal: Signal, direction: Direction
+) -> None:
+    policy, state, pods, samples = given_round
+    wide = replace(policy, scope=replace(policy.scope, containers=()))
+    answers = Readings.of({**samples, (signal, direction): None})
+    evaluation = decide(wide, state, pods, answers, NOW)
+
+    assert evaluation.state == state
+
+
+@given(rounds)
+@settings(max_examples=300)
+def test_a_pod_that_took_the_recommendation_over_and_is_still_young_keeps_it(
+    given_round: Round,
+) -> None:
+    """An eviction must not undo itself."""
+    policy, _, pods, samples = given_round
+    evaluation = run(given_round)
+    if evaluation.change is Change.UPSIZE and evaluation.recommendation is not None:
+        amounts_now = evaluation.recommendation.containers
+        differs = any(
+            amount != evaluation.baseline[name].amount for name, amount in amounts_now.items()
+        )
+        made = [ObservedPod(pod.name, NOW, amounts_now) for pod in pods]
+        after = run((policy, evaluation.state, made, samples))
+        assert after.change is (Change.KEPT if differs else Change.NONE)

@@ -1,0 +1,491 @@
+"""May a pod be evicted now? Each thing that can be in the way, by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from tests.builders import JsonObject, make_container
+from tests.gpu import FRACTION, POLICY
+from tests.gpu_cluster import make_cluster, make_object, make_running_pod
+from tests.gpu_documents import make_policy
+from webhook.model.rightsizing.controls import Controls
+from webhook.model.rightsizing.injections import GpuRoom
+from webhook.model.rightsizing.policies import (
+    DocumentKey,
+    Mode,
+    SafetyChecks,
+    Scheduler,
+    Strategy,
+    Window,
+)
+from webhook.model.rightsizing.recommendations import (
+    Eviction,
+    GpuRecommendation,
+    RecommendationStatus,
+    Selected,
+)
+from webhook.reactive.observation.observe import ObservedWorkload, observe
+from webhook.reactive.recreation.recreate import Recreation, Surroundings, may_evict, noted
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+KEY = DocumentKey("AutomationStrategy", "team-a", "gpu")
+STRATEGY = Strategy(KEY, upsize=True, downsize=True)
+ROLLING = {"strategy": {"type": "RollingUpdate"}}
+
+
+def make_workload(
+    *pods: JsonObject, kind: str = "Deployment", replicas: int | None = None, **spec: Any
+) -> ObservedWorkload:
+    """One with *pods*; by default one that runs, ready, with one GPU."""
+    template = spec.pop("template", {})
+    count = len(pods or (1,)) if replicas is None else replicas
+    made = {"replicas": count, **ROLLING, "template": template, **spec}
+    workload = make_object(kind, spec=made)
+    between = make_object("ReplicaSet", "llm-5d8", owner=workload)
+    if kind == "CronJob":
+        between = make_object("Job", "llm-29000000", owner=workload)
+    owner = between if kind in ("Deployment", "CronJob") else workload
+    cluster = make_cluster(
+        make_policy(namespace="team-a", scope={"workloadTypes": [kind]}),
+        workload,
+        between,
+        *[owned(pod, owner) for pod in pods or (make_running_pod(),)],
+    )
+    (observed,) = observe(cluster)
+    return observed
+
+
+def owned(pod: JsonObject, owner: JsonObject) -> JsonObject:
+    made = make_running_pod(owner=owner)["metadata"]["ownerReferences"]
+    return {**pod, "metadata": {**pod["metadata"], "ownerReferences": made}}
+
+
+def recommend(
+    amounts: dict[str, str] | None = None, eviction: Eviction | None = None, **selected: Any
+) -> GpuRecommendation:
+    """Two GPUs for main."""
+    decimals = {name: Decimal(text) for name, text in (amounts or {"main": "2"}).items()}
+    allowed = {"upsize": True, "downsize": True}
+    status = RecommendationStatus(
+        selected=Selected(POLICY, KEY, decimals, **(allowed | selected)), eviction=eviction
+    )
+    return GpuRecommendation("team-a", make_workload().workload.ref, status, "uid-1", "5")
+
+
+def around(strategy: Strategy = STRATEGY, **more: Any) -> Surroundings:
+    return Surroundings(strategies=(strategy,), **more)
+
+
+def ask(
+    observed: ObservedWorkload | None = None,
+    recommendation: GpuRecommendation | None = None,
+    surroundings: Surroundings | None = None,
+    now: datetime = NOW,
+) -> Recreation:
+    return may_evict(
+        observed or make_workload(), recommendation or recommend(), surroundings or around(), now
+    )
+
+
+def reason(*arguments: Any, **more: Any) -> str:
+    """The only one; nothing may be evicted."""
+    recreation = ask(*arguments, **more)
+    assert recreation.pod is None
+    (found,) = recreation.reasons
+    return found
+
+
+def checks(**more: Any) -> Strategy:
+    return replace(STRATEGY, safety=SafetyChecks(**more))
+
+
+# --- who is due ---
+
+
+def test_a_pod_that_differs_is_evicted() -> None:
+    recreation = ask()
+
+    assert recreation.pod is not None
+    assert recreation.pod.pod_name == "llm-0"
+    assert recreation.reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("pod", "amounts"),
+    [
+        pytest.param(make_running_pod(), {"main": "1"}, id="as-recommended"),
+        pytest.param(make_running_pod(), {"main": "0.7"}, id="after-rounding"),
+        pytest.param(make_running_pod(phase="Succeeded"), {"main": "2"}, id="ended"),
+        pytest.param(make_running_pod(), {"main": "0"}, id="no-amount"),
+    ],
+)
+def test_a_pod_into_which_nothing_would_be_written_stays(
+    pod: JsonObject, amounts: dict[str, str]
+) -> None:
+    assert ask(make_workload(pod), recommend(amounts)) == Recreation()
+
+
+def test_shares_that_round_to_the_same_are_the_same() -> None:
+    """Or a load that moves a little would have pods restarted all day."""
+    pod = make_running_pod(
+        "llm-0", make_container("main"), annotations={FRACTION: "0.58"}, schedulerName="kai"
+    )
+
+    def is_due(amount: str) -> bool:
+        wanted = recommend({"main": amount}, scheduler=Scheduler.KAI, scheduler_name="kai")
+        return ask(make_workload(pod), wanted).pod is not None
+
+    assert [is_due(amount) for amount in ("0.571", "0.5765", "0.58")] == [False] * 3
+    assert is_due("0.581")
+
+
+@pytest.mark.parametrize(
+    ("selected", "want"),
+    [
+        ({"mode": Mode.RECOMMEND}, "the policy only recommends"),
+        ({"automation_enabled": False}, "automation is switched off by the GlobalConfiguration"),
+        ({"upsize": False}, "pod llm-0: the strategy allows no upsize"),
+    ],
+)
+def test_what_is_not_to_be_written_evicts_nobody(selected: dict[str, Any], want: str) -> None:
+    assert reason(None, recommend(**selected)) == want
+
+
+def test_a_container_that_is_to_be_skipped_is_skipped() -> None:
+    pod = make_running_pod(annotations={"rightsizing.kubex.ai/skip-containers": "main"})
+
+    assert reason(make_workload(pod)) == "pod llm-0: container main is to be skipped"
+
+
+def test_a_workload_for_which_nothing_is_selected_has_no_reasons() -> None:
+    nothing = GpuRecommendation("team-a", make_workload().workload.ref)
+
+    assert ask(recommendation=nothing) == Recreation()
+
+
+@pytest.mark.parametrize(
+    ("template", "namespace"),
+    [
+        pytest.param({}, Controls(pause_until="infinite"), id="namespace"),
+        pytest.param(
+            {"metadata": {"annotations": {"rightsizing.kubex.ai/pause-until": "infinite"}}},
+            Controls(),
+            id="template-of-the-next-pod",
+        ),
+    ],
+)
+def test_a_pause_around_a_pod_holds_it(template: JsonObject, namespace: Controls) -> None:
+    workload = make_workload(template=template)
+
+    assert reason(workload, None, around(namespace=namespace)) == "pod llm-0: it is paused"
+
+
+def test_a_pause_that_is_over_holds_nobody() -> None:
+    over = Controls(pause_until="2026-01-01T11:59:59Z")
+
+    assert ask(None, None, around(namespace=over)).pod is not None
+
+
+def test_a_pause_of_what_is_between_counts() -> None:
+    between = {"team-a/llm-0": Controls(pause_until="infinite")}
+
+    assert reason(None, None, around(between=between)) == "pod llm-0: it is paused"
+
+
+# --- quotas ---
+
+
+def test_a_quota_without_room_for_the_next_pod_holds_this_one() -> None:
+    """The next one is made while this one still ends, and counts."""
+    found = reason(None, None, around(room=GpuRoom(Fraction(1))))
+
+    assert found == "pod llm-0: the namespace's quota leaves 1 GPUs, not 2"
+
+
+def test_who_makes_one_after_the_other_has_the_room_of_the_old_one() -> None:
+    stateful = make_workload(kind="StatefulSet", updateStrategy={"type": "RollingUpdate"})
+
+    assert ask(stateful, None, around(room=GpuRoom(Fraction(1)))).pod is not None
+
+
+def test_quotas_that_are_not_known_hold_everybody() -> None:
+    assert "are not known" in reason(None, None, around(room=None))
+
+
+# --- what the strategy says ---
+
+
+@pytest.mark.parametrize(
+    ("strategy", "want"),
+    [
+        pytest.param(
+            replace(STRATEGY, eviction=False), "does not enable podEviction", id="eviction"
+        ),
+        pytest.param(
+            replace(STRATEGY, inclusion_windows=(Window(0, 60),)),
+            "does not let pods be recreated before 2026-01-02T00:00:00Z",
+            id="inclusion",
+        ),
+        pytest.param(
+            replace(STRATEGY, exclusion_windows=(Window(0, 1440),)),
+            "does not let pods be recreated at any time",
+            id="exclusion",
+        ),
+    ],
+)
+def test_a_strategy_may_forbid_it(strategy: Strategy, want: str) -> None:
+    assert reason(None, None, around(strategy)) == f"AutomationStrategy team-a/gpu {want}"
+
+
+def test_of_several_strategies_each_must_allow_it() -> None:
+    strict = replace(STRATEGY, key=replace(KEY, name="strict"), eviction=False)
+    surroundings = Surroundings(strategies=(STRATEGY, strict))
+
+    assert "team-a/strict does not enable podEviction" in reason(None, None, surroundings)
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+def test_pods_of_jobs_are_evicted_only_where_the_strategy_says_so(kind: str) -> None:
+    job = make_workload(kind=kind)
+
+    assert "does not let pods of Jobs be evicted" in reason(job)
+    assert ask(job, None, around(replace(STRATEGY, evicts_jobs=True))).pod is not None
+
+
+def test_what_an_analysis_run_measures_is_not_broken_off() -> None:
+    run = make_workload(kind="AnalysisRun")
+
+    assert "not made again" in reason(run, None, around(replace(STRATEGY, evicts_jobs=True)))
+
+
+@pytest.mark.parametrize(
+    ("resizer", "ignored"),
+    [
+        ("HorizontalPodAutoscaler llm", checks(hpa=False)),
+        ("VerticalPodAutoscaler llm", checks(vpa=False)),
+    ],
+)
+def test_an_autoscaler_that_goes_by_gpus_holds_it(resizer: str, ignored: Strategy) -> None:
+    assert reason(None, None, around(resizer=resizer)) == f"{resizer} goes by its GPUs"
+    assert ask(None, None, around(ignored, resizer=resizer)).pod is not None
+
+
+def test_what_holds_everybody_is_said_first() -> None:
+    found = ask(None, None, around(replace(STRATEGY, eviction=False), obstacle="no webhook"))
+
+    assert found.reasons[0] == "no webhook"
+    assert len(found.reasons) == 2
+
+
+# --- readiness ---
+
+
+def test_a_pod_must_be_ready_for_so_long() -> None:
+    """It is since 11:31."""
+    assert ask(None, None, around(checks(min_ready=29 * MINUTE))).pod is not None
+    assert (
+        reason(None, None, around(checks(min_ready=30 * MINUTE)))
+        == "pod llm-0 is not ready for 30m yet"
+    )
+
+
+def test_a_pod_that_is_ready_since_the_future_is_not_ready_long_enough() -> None:
+    early = NOW - timedelta(hours=2)
+
+    assert "yet" in reason(now=early)
+
+
+def test_a_pod_that_is_not_ready_stays() -> None:
+    assert "is not ready" in reason(make_workload(make_running_pod(conditions=[])))
+
+
+def test_all_pods_must_be_ready_where_the_strategy_says_so() -> None:
+    pods = (make_running_pod("llm-0"), make_running_pod("llm-1", conditions=[]))
+    workload = make_workload(*pods, strategy={"type": "Recreate"})
+
+    assert ask(workload).pod is not None
+    assert reason(workload, None, around(checks(owner_pods_ready=True))) == (
+        "1 of its 2 pods are not ready"
+    )
+
+
+def away(count: int, of: int, limit: int | str | None = None) -> ObservedWorkload:
+    """A Deployment of which *count* pods are missing."""
+    pods = [make_running_pod(f"llm-{number}") for number in range(of - count)]
+    rolling = {} if limit is None else {"rollingUpdate": {"maxUnavailable": limit}}
+    strategy = {"type": "RollingUpdate", **rolling}
+    return make_workload(*pods, replicas=of, strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("workload", "allowed"),
+    [
+        pytest.param(away(0, 3), True, id="all-there"),
+        pytest.param(away(1, 3), False, id="one-away-of-three"),
+        pytest.param(away(1, 8), True, id="a-quarter-may-be-away"),
+        pytest.param(away(2, 8), False, id="and-no-more"),
+        pytest.param(away(1, 3, 2), True, id="two-may-be-away"),
+        pytest.param(away(0, 3, 0), True, id="none-may-means-one-here"),
+        pytest.param(away(1, 4, "50%"), True, id="percent"),
+    ],
+)
+def test_no_more_are_away_than_the_workload_allows(
+    workload: ObservedWorkload, allowed: bool
+) -> None:
+    assert (ask(workload).pod is not None) is allowed
+    lenient = around(checks(respect_max_unavailable=False))
+    assert ask(workload, None, lenient).pod is not None
+
+
+# --- one at a time ---
+
+
+def evicted(ago: timedelta = 5 * MINUTE, **more: Any) -> Eviction:
+    """Of a pod that is gone, out of one; what is selected is so since then."""
+    given = {"pods": 1, "count": 1, **more}
+    return Eviction("llm-x", "uid-pod-llm-x", NOW - ago, **{"since": NOW - ago, **given})
+
+
+def test_a_pod_that_is_being_deleted_is_waited_for() -> None:
+    pods = (make_running_pod("llm-0"), make_running_pod("llm-1", deleted=True))
+    workload = make_workload(*pods, replicas=1)
+
+    assert reason(workload) == "pod llm-1 is being deleted"
+
+
+def test_the_successor_of_the_last_one_must_be_ready() -> None:
+    pods = (make_running_pod("llm-0"), make_running_pod("llm-1", conditions=[]))
+    workload = make_workload(*pods, strategy={"type": "Recreate"})
+    recommendation = recommend(eviction=evicted(pods=2))
+
+    assert reason(workload, recommendation) == (
+        "pod llm-1 is not ready, after the eviction of pod llm-x"
+    )
+
+
+def test_the_last_one_must_be_replaced() -> None:
+    workload = make_workload(replicas=3, strategy={"type": "Recreate"})
+
+    assert reason(workload, recommend(eviction=evicted(pods=3))) == (
+        "pod llm-x was evicted and is not replaced yet"
+    )
+
+
+def test_a_workload_that_was_made_smaller_waits_for_nobody() -> None:
+    workload = make_workload(replicas=1)
+
+    assert ask(workload, recommend(eviction=evicted(pods=3))).pod is not None
+
+
+@pytest.mark.parametrize(("minutes", "waits"), [(14, True), (15, False)])
+def test_one_whose_number_of_pods_is_not_known_is_not_waited_for_for_ever(
+    minutes: int, waits: bool
+) -> None:
+    workload = make_workload(kind="Rollout")
+    recommendation = recommend(eviction=evicted(minutes * MINUTE, pods=2))
+
+    assert (ask(workload, recommendation).pod is None) is waits
+
+
+def test_an_eviction_that_was_noted_is_waited_for_and_then_asked_for_again() -> None:
+    """The leader may have been cut off between its note and the eviction, or just after."""
+
+    def eviction(seconds: int) -> Eviction:
+        noted_at = NOW - timedelta(seconds=seconds)
+        return Eviction("llm-0", "uid-pod-llm-0", noted_at, noted_at, 1, 1)
+
+    assert reason(recommendation=recommend(eviction=eviction(59))) == (
+        "pod llm-0 was evicted a moment ago"
+    )
+    assert ask(recommendation=recommend(eviction=eviction(61))).pod is not None
+
+
+def test_a_refused_eviction_is_asked_for_again_and_said_meanwhile() -> None:
+    recreation = ask(recommendation=recommend(eviction=evicted(problem="the budget")))
+
+    assert recreation.pod is not None
+    assert recreation.reasons == ("pod llm-x was not evicted: the budget",)
+
+
+def test_but_not_where_the_strategy_does_not_retry() -> None:
+    refused = evicted(problem="the budget", retried=False)
+
+    assert "does not let it be tried again" in reason(recommendation=recommend(eviction=refused))
+
+
+# --- pods that come back as they were ---
+
+
+def made_after(eviction: Eviction) -> ObservedWorkload:
+    started = (eviction.since + MINUTE).isoformat()
+    return make_workload(make_running_pod(started=started))
+
+
+@pytest.mark.parametrize(
+    ("misses", "minutes"),
+    [(0, 10), (1, 20), (2, 40), (7, 1280), (8, 1440), (1000, 1440)],
+)
+def test_a_pod_that_was_not_given_its_amount_is_tried_again_ever_later(
+    misses: int, minutes: int
+) -> None:
+    soon = evicted((minutes - 2) * MINUTE, misses=misses)
+    late = evicted(minutes * MINUTE, misses=misses)
+
+    assert "not given what is recommended" in reason(made_after(soon), recommend(eviction=soon))
+    recreation = ask(made_after(late), recommend(eviction=late))
+    assert recreation.pod is not None
+    assert recreation.is_miss
+
+
+def test_a_pod_of_before_is_not_held_by_that() -> None:
+    recreation = ask(recommendation=recommend(eviction=evicted(2 * MINUTE)))
+
+    assert recreation.pod is not None
+    assert not recreation.is_miss
+
+
+def test_where_clocks_differ_evictions_still_come_to_an_end() -> None:
+    """New pods seem to be older than the eviction before them."""
+    eviction = evicted(2 * MINUTE, count=3)
+
+    assert "not given what is recommended" in reason(recommendation=recommend(eviction=eviction))
+
+
+def test_pods_that_never_get_their_amount_are_evicted_a_dozen_times_a_week_at_most() -> None:
+    """A policy that forbids the amount, say."""
+    eviction: Eviction | None = None
+    evictions = 0
+    started = NOW - timedelta(hours=1)
+    for minute in range(0, 7 * 24 * 60, 10):
+        now = NOW + minute * MINUTE
+        pod = make_running_pod(started=started.isoformat())
+        pod["metadata"]["uid"] = f"uid-{evictions}"
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": started.isoformat()}
+        pod["status"]["conditions"] = [ready]
+        workload = make_workload(pod)
+        recreation = ask(workload, recommend(eviction=eviction), now=now)
+        if recreation.pod is not None:
+            evictions += 1
+            eviction = noted(recreation, eviction, 1, now)
+            started = now + timedelta(seconds=1)
+
+    assert 5 < evictions <= 14
+
+
+# --- what is noted ---
+
+
+def test_an_eviction_is_noted_with_what_it_was_for() -> None:
+    first = noted(ask(), None, 2, NOW)
+
+    assert first == Eviction("llm-0", "uid-pod-llm-0", NOW, NOW, pods=2, count=1)
+    later = NOW + MINUTE
+    again = noted(replace(ask(), is_miss=True), replace(first, problem="x"), 2, later)
+    assert again == Eviction("llm-0", "uid-pod-llm-0", later, NOW, pods=2, count=2, misses=1)

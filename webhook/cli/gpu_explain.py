@@ -1,0 +1,75 @@
+"""`gatewright gpu explain`: what is recommended for a workload of a cluster, and why."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from urllib.parse import quote
+
+import msgspec
+import orjson
+
+from webhook.admission.texts import clean
+from webhook.cli.gpu_cluster import WorkloadName, parse_workload
+from webhook.clients.kube import KubeClient, load_kube_client
+from webhook.errors import KubeError, SettingsError
+from webhook.model.rightsizing.recommendations import API_VERSION, PLURAL, GpuRecommendation
+from webhook.reactive.explain import lines_of, to_json
+from webhook.reactive.observation.documents import decode_recommendation
+
+_MAX_CHARS = 1000
+
+
+def run(args: argparse.Namespace) -> int:
+    wanted = parse_workload(args.workload)
+    found = asyncio.run(_find(load_kube_client(args.kubeconfig), wanted))
+    if args.output == "json":
+        sys.stdout.write(json.dumps([to_json(each) for each in found], indent=2) + "\n")
+    for each in found if args.output == "text" else ():
+        for line in lines_of(each):
+            indent = line[: len(line) - len(line.lstrip())]
+            sys.stdout.write(f"{indent}{clean(line.lstrip(), _MAX_CHARS)}\n")
+    if not found:
+        sys.stderr.write(
+            f"gatewright: nothing is known of {clean(str(wanted))}: no policy concerns it, or its"
+            " pods have no GPU\n"
+        )
+        return 1
+    return 0
+
+
+async def _find(client: KubeClient, wanted: WorkloadName) -> list[GpuRecommendation]:
+    try:
+        return [
+            each
+            for each in await fetch_recommendations(client, wanted.namespace)
+            if each.workload.name == wanted.name
+            and wanted.kind.lower() in ("", each.workload.kind.lower())
+        ]
+    except KubeError as error:
+        raise SettingsError(f"the cluster can't be asked: {error}") from error
+    finally:
+        await client.close()
+
+
+async def fetch_recommendations(client: KubeClient, namespace: str) -> list[GpuRecommendation]:
+    """
+    All that can be read in *namespace*, by name.
+
+    Raises:
+        KubeError: they can't be had.
+    """
+    path = f"/apis/{API_VERSION}/namespaces/{quote(namespace)}/{PLURAL}"
+    listed = orjson.loads(await client.request("GET", path, timeout_s=30.0))
+    items = listed.get("items") if isinstance(listed, dict) else None
+    found = []
+    for item in items if isinstance(items, list) else []:
+        try:
+            stored = decode_recommendation(orjson.dumps(item))
+        except msgspec.DecodeError:
+            continue
+        if stored.recommendation is not None:
+            found.append(stored.recommendation)
+    return sorted(found, key=lambda each: each.name)

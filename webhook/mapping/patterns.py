@@ -1,0 +1,133 @@
+"""
+What a query can select, said from its text alone, before an object is there.
+
+A plain query is a set of patterns. Of one that takes jq an outline may be told: a plain query that
+selects all its places, and perhaps more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from webhook.mapping.jq_tokens import Tokens, UnknownFormError
+from webhook.mapping.plain import PlainQuery, parse_plain
+from webhook.mapping.walk import AnyCase, Each, Index, Names, OptionalName, Step, Union
+
+
+class _Each:
+    """Any key or index: what `[]` goes through."""
+
+    def __repr__(self) -> str:
+        return "[]"
+
+
+EACH: Final = _Each()
+
+Token: TypeAlias = str | int | _Each
+Pattern: TypeAlias = tuple[Token, ...]
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# Functions of jq that pass on their input or nothing, by its type.
+_TYPE_FILTERS = frozenset({"objects", "arrays", "iterables", "scalars", "values"})
+
+
+@lru_cache(maxsize=1024)
+def patterns_of(query: PlainQuery) -> tuple[Pattern, ...]:
+    """The patterns of the places of *query*. A name in any case is there as it is spelt."""
+    return tuple(dict.fromkeys(_walk(query.steps, [()])))
+
+
+def _walk(steps: Sequence[Step], found: list[Pattern]) -> list[Pattern]:
+    for step in steps:
+        match step:
+            case Names():
+                found = [(*pattern, *step.names) for pattern in found]
+            case OptionalName() | AnyCase():
+                found = [(*pattern, step.name) for pattern in found]
+            case Index():
+                found = [(*pattern, step.index) for pattern in found]
+            case Each():
+                found = [(*pattern, EACH) for pattern in found]
+            case Union():
+                found = [p for steps in step.alternatives for p in _walk(steps, found)]
+    return found
+
+
+def can_select(query: PlainQuery, place: Pattern) -> bool:
+    """
+    Whether *query* selects an object at *place*, which stands below objects and lists only.
+
+    Where *place* goes through `EACH`: whether it selects one of those places.
+    """
+    return len(place) in _ends(query.steps, place, {0})
+
+
+def _ends(steps: Sequence[Step], place: Pattern, at: set[int]) -> set[int]:
+    """Up to which tokens of *place* a walk comes that begins behind those *at*."""
+    for step in steps:
+        match step:
+            case Names(names=names):
+                for name in names:
+                    at = {i + 1 for i in at if i < len(place) and place[i] in (name, EACH)}
+            case OptionalName(name=name) | Index(index=name):
+                at = {i + 1 for i in at if i < len(place) and place[i] in (name, EACH)}
+            case AnyCase(name=name):
+                at = {i + 1 for i in at if i < len(place) and _is_spelling(place[i], name)}
+            case Each():
+                at = {i + 1 for i in at if i < len(place)}
+            case Union(alternatives=alternatives):
+                at = {end for own in alternatives for end in _ends(own, place, at)}
+    return at
+
+
+def _is_spelling(token: Token, name: str) -> bool:
+    return token is EACH or (isinstance(token, str) and token.casefold() == name.casefold())
+
+
+@lru_cache(maxsize=1024)
+def outline_of(source: str) -> PlainQuery | None:
+    """
+    A plain query that selects every place that *source*, an expression of jq, does, whatever its
+    conditions say of an object; None where it can't be told.
+    """
+    try:
+        return parse_plain(" ".join(_without_conditions(Tokens(source))))
+    except UnknownFormError:
+        return None
+
+
+def _without_conditions(tokens: Tokens) -> list[str]:
+    words: list[str] = []
+    while True:
+        kind, text = tokens.take()
+        if kind == "end":
+            return words
+        if kind == "word" and text == "select" and tokens.accept("("):
+            tokens.skip_to(")")
+            words.append("select(.)")
+        elif kind == "word" and text in _TYPE_FILTERS:
+            words.append(".")
+        elif kind == "//":
+            words.append(",")
+        elif kind == "word" and text in ("first", "last") and tokens.peek() == "(":
+            pass  # One of what the parentheses select.
+        else:
+            words.append(text)
+
+
+def show_pattern(pattern: Pattern) -> str:
+    """*pattern* as a query spells it: `.spec.roles[].template`."""
+    if not pattern:
+        return "."
+    text = ""
+    for token in pattern:
+        if isinstance(token, str):
+            text += f".{token}" if _PLAIN_NAME.fullmatch(token) else f"[{json.dumps(token)}]"
+        else:
+            text += "[]" if token is EACH else f"[{token}]"
+    return text if text.startswith(".") else f".{text}"

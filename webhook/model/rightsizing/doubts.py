@@ -1,0 +1,140 @@
+"""What a document of `rightsizing.kubex.ai` may say, but hardly means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from webhook.errors import MissingReferenceError, SpecError
+from webhook.model.documents import Spec
+from webhook.model.names import did_you_mean
+from webhook.model.rightsizing import specs
+from webhook.model.rightsizing.policies import (
+    CONTRACT,
+    DocumentKey,
+    Interpretation,
+    Signal,
+    Strategy,
+)
+
+# At and above this, a container with whole GPUs would have to use more than it has.
+_WHOLE_PERCENT = 100
+
+
+def doubts_about(
+    spec: Spec,
+    wanted: DocumentKey | None,
+    strategies: Mapping[DocumentKey, Strategy | None] | None,
+) -> Iterator[SpecError]:
+    """
+    Warnings about *spec*, in the order of the document. *wanted* is the strategy of a policy,
+    *strategies* are all that there are (None: not known; None for one: it can't be read).
+    """
+    match spec:
+        case specs.ReactivePolicySpec():
+            yield from _contract_warnings(spec.experimental, is_used=True, acts=False)
+            yield from _metric_warnings(spec.metrics)
+            if wanted is not None and strategies is not None:
+                yield from _strategy_warnings(wanted, strategies)
+        case specs.StrategySpec():
+            is_used = _uses_gpus(spec)
+            yield from _contract_warnings(spec.experimental, is_used=is_used, acts=True)
+        case specs.GlobalConfigurationSpec():
+            yield from _prometheus_warnings(spec.prometheus)
+        case specs.PolicyEvaluationSpec():
+            yield from _precedence_warnings(spec.precedence)
+        case _:
+            pass
+
+
+def _contract_warnings(
+    spec: specs.ExperimentalSpec | None, *, is_used: bool, acts: bool
+) -> Iterator[SpecError]:
+    path = "spec.experimental.gpuKaiContract"
+    if not is_used:
+        return
+    if spec is None:
+        yield SpecError(path, f"GPU or KAI fields are used: set it to {CONTRACT}")
+    elif spec.gpu_kai_contract != CONTRACT:
+        kept = "" if acts else ", so the policy only recommends"
+        yield SpecError(path, f"none: nothing is acknowledged{kept}; set it to {CONTRACT}")
+
+
+def _uses_gpus(spec: specs.StrategySpec) -> bool:
+    """Whether anything is said about GPUs that the API server doesn't fill in."""
+    gpu = spec.enablement.gpu.requests
+    return (
+        bool(gpu.upsize or gpu.downsize or gpu.set_from_unspecified or gpu.containers)
+        or (gpu.floor, gpu.ceiling) != (None, None)
+        or spec.enablement.override_scheduler != "none"
+        or spec.kai != specs.KaiStrategySpec()
+    )
+
+
+def _metric_warnings(metrics: specs.MetricsSpec) -> Iterator[SpecError]:
+    for signal, spec in ((Signal.COMPUTE, metrics.compute), (Signal.MEMORY, metrics.memory)):
+        path = f"spec.metrics.{signal}"
+        upsize, scale_back = spec.upsize, spec.scale_back
+        is_full_gpu = Interpretation(spec.prometheus.interpretation) is Interpretation.FULL_GPU
+        if is_full_gpu and upsize.threshold_percent >= _WHOLE_PERCENT:
+            yield SpecError(
+                f"{path}.upsize.thresholdPercent",
+                f"{upsize.threshold_percent} % of whole GPUs is never exceeded: this can fire on"
+                " fractions only",
+            )
+        if upsize.max_percent < _WHOLE_PERCENT:
+            yield SpecError(
+                f"{path}.upsize.maxPercent",
+                f"{upsize.max_percent} % is less than the baseline: this never asks for more",
+            )
+        if scale_back.threshold_percent >= upsize.threshold_percent:
+            yield SpecError(
+                f"{path}.scaleBack.thresholdPercent",
+                f"{scale_back.threshold_percent} % is not below the upsize threshold of"
+                f" {upsize.threshold_percent} %: an amount may go up and down for ever",
+            )
+
+
+def _strategy_warnings(
+    wanted: DocumentKey, strategies: Mapping[DocumentKey, Strategy | None]
+) -> Iterator[SpecError]:
+    path = "spec.automationStrategyRef.name"
+    strategy = strategies.get(wanted)
+    if wanted not in strategies:
+        hint = _strategy_hint(wanted, strategies)
+        yield MissingReferenceError(path, f"there is no {wanted}{hint}")
+    elif strategy is not None and not strategy.upsize and not strategy.downsize:
+        yield SpecError(
+            path,
+            f"{wanted} enables nothing for GPUs: enablement.gpu.requests.upsize and downsize are"
+            " false",
+        )
+
+
+def _strategy_hint(wanted: DocumentKey, strategies: Iterable[DocumentKey]) -> str:
+    names = [
+        key.name
+        for key in strategies
+        if (key.kind, key.namespace) == (wanted.kind, wanted.namespace)
+    ]
+    return did_you_mean(wanted.name, names)
+
+
+def _prometheus_warnings(spec: specs.PrometheusSpec) -> Iterator[SpecError]:
+    try:
+        url = urlsplit(spec.url)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        yield SpecError(
+            "spec.prometheus.url", "is no http:// or https:// address: nothing is asked"
+        )
+
+
+def _precedence_warnings(precedence: Sequence[specs.PriorityOfSpec]) -> Iterator[SpecError]:
+    first: dict[str, int] = {}
+    for index, each in enumerate(precedence):
+        if first.setdefault(each.type, each.priority) != each.priority:
+            path = f"spec.precedence[{index}].type"
+            yield SpecError(path, f"{each.type[:80]} is named already; its higher priority counts")

@@ -1,0 +1,423 @@
+"""
+`GpuRecommendation`: what was found out about one workload, and what its pods are to be given.
+
+The reconciler alone writes it; the webhook and people read it. `spec` names the workload and never
+changes, everything else is `status`. Amounts are exact decimals in whole GPUs here, and text in the
+object; durations are Go's, times RFC 3339.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from webhook.errors import SpecError
+from webhook.model.kinds import POLICY_GROUP, VERSION
+from webhook.model.rightsizing.durations import format_duration, parse_duration
+from webhook.model.rightsizing.policies import Direction, DocumentKey, Mode, Scheduler, Signal
+from webhook.model.values import json_type
+
+API_VERSION = f"{POLICY_GROUP}/{VERSION}"
+KIND = "GpuRecommendation"
+PLURAL = "gpurecommendations"
+
+# Kubernetes: "Object Names and IDs", DNS subdomain names.
+NAME_MAX_CHARS = 253
+# A column of `kubectl get`: longer ones push the rest off the screen.
+WHY_MAX_CHARS = 120
+
+_PLAIN_AMOUNT = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+
+
+class Change(StrEnum):
+    """What an evaluation came to."""
+
+    UPSIZE = "upsize"
+    SCALE_BACK = "scaleBack"
+    # The recommendation of before stays.
+    KEPT = "kept"
+    # There is no recommendation.
+    NONE = "none"
+
+
+# --- texts of the object ---
+
+
+def format_amount(amount: Decimal) -> str:
+    """*amount* without an exponent, and without zeros at its end: `0.96`, `2`."""
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _read_amount(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return value
+    if not isinstance(value, str) or not _PLAIN_AMOUNT.fullmatch(value):
+        raise ValueError(f"must be a decimal number as text, got {_shown(value)}")
+    return Decimal(value)
+
+
+def _read_duration(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"must be a duration, got {json_type(value)}")
+    return parse_duration(value)
+
+
+def format_time(time: datetime) -> str:
+    """*time* (aware) as Kubernetes writes it, in UTC; to the microsecond, if there are some."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _read_time(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise ValueError(f"must be a time (RFC 3339), got {_shown(value)}")
+    return time.astimezone(UTC)
+
+
+def _shown(value: Any) -> str:
+    return repr(value[:40]) if isinstance(value, str) else json_type(value)
+
+
+Amount = Annotated[Decimal, BeforeValidator(_read_amount), PlainSerializer(format_amount)]
+Duration = Annotated[timedelta, BeforeValidator(_read_duration), PlainSerializer(format_duration)]
+Time = Annotated[datetime, BeforeValidator(_read_time), PlainSerializer(format_time)]
+
+
+# --- the object ---
+
+
+class _Wire:
+    """In the object, names are in camelCase; what a later version added is left out."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(alias_generator=to_camel, populate_by_name=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRef(_Wire):
+    """The workload: `spec.workloadRef`. Its namespace is that of the recommendation."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineAmount(_Wire):
+    """What a container had before its first upsize; *origin* says where that was seen."""
+
+    amount: Amount
+    since: Time
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalEvaluation(_Wire):
+    """
+    One signal looked at over one of its windows.
+
+    *usage* and *allocation* are those of *pod*, the hottest one that counts; None where no pod
+    had samples. *candidate* is the total that this asks for, None if it asks for nothing.
+    *missing* names what had no samples (`pod` or `pod/container`).
+    """
+
+    threshold_percent: int
+    window: Duration
+    usage: Amount | None = None
+    allocation: Amount | None = None
+    pod: str = ""
+    candidate: Amount | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SignalState(_Wire):
+    """One signal, looked at in both directions; *wants* is what it asked for."""
+
+    wants: Direction | None = None
+    upsize: SignalEvaluation | None = None
+    scale_back: SignalEvaluation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState(_Wire):
+    """
+    What one policy made of the workload.
+
+    *baseline*, *current* (of the pod that was looked at) and *recommendation* are by container.
+    The recommendation is before the bounds of a strategy and empty if there is none; *total* is
+    its sum. *driver* is None for a recommendation whose signal is not known. *reasons* say why
+    nothing more came of it.
+    """
+
+    policy: DocumentKey
+    generation: int = 0
+    baseline: Mapping[str, BaselineAmount] = field(default_factory=dict)
+    current: Mapping[str, Amount] = field(default_factory=dict)
+    recommendation: Mapping[str, Amount] = field(default_factory=dict)
+    total: Amount | None = None
+    driver: Signal | None = None
+    change: Change = Change.NONE
+    signals: Mapping[Signal, SignalState] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    evaluated_at: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selected(_Wire):
+    """
+    What counts for pods of the workload, and all that the webhook must know to write it.
+
+    *amounts* are by container, exact, within the strategy's bounds and before they are rounded
+    for writing; *policies* says for each whose they are, where that is not *policy*. The rest are
+    facts of *strategy* and of the GlobalConfiguration at that time. With mode Recommend, or
+    while automation is off, nothing is written. *pause_until* and *skip_containers* are the
+    annotations of the workload itself, as written: the webhook sees only those of the pod and of
+    what is between them.
+    """
+
+    policy: DocumentKey
+    strategy: DocumentKey
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
+    policies: Mapping[str, DocumentKey] = field(default_factory=dict)
+    mode: Mode = Mode.ENFORCE
+    automation_enabled: bool = True
+    scheduler: Scheduler = Scheduler.NONE
+    upsize: bool = False
+    downsize: bool = False
+    set_from_unspecified: bool = False
+    queue: str = ""
+    set_queue_when_specified: bool = False
+    scheduler_name: str = "kai-scheduler"
+    respects_pause: bool = True
+    respects_quota: bool = True
+    pause_until: str | None = None
+    skip_containers: str | None = None
+
+    @property
+    def total(self) -> Decimal | None:
+        return _sum(self.amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction(_Wire):
+    """
+    The evictions for what is selected now. The last one was asked for *at* that time, of *pod*
+    with *uid*, out of so many *pods*.
+
+    Pods that are made after *since* are to have what is selected. *count* is of the evictions
+    since then, *misses* of those that were for pods made after it, which had not been given it.
+    *problem* is why the last one was refused, empty if it was not; *retried* is whether it is asked
+    for again then.
+    """
+
+    pod: str
+    uid: str
+    at: Time
+    since: Time
+    pods: int = 0
+    count: int = 0
+    misses: int = 0
+    problem: str = ""
+    retried: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCondition(_Wire):
+    """As metav1.Condition; *status* is True, False or Unknown."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationStatus(_Wire):
+    """All that was found out. *policies* are all that concern the workload, the first first."""
+
+    evaluated_at: Time | None = None
+    policies: tuple[PolicyState, ...] = ()
+    selected: Selected | None = None
+    # Why nothing happens to the pods although something is selected, or why nothing is.
+    reasons: tuple[str, ...] = ()
+    conditions: tuple[StatusCondition, ...] = ()
+    # None while no pod was evicted.
+    eviction: Eviction | None = None
+
+    def state_of(self, policy: DocumentKey) -> PolicyState | None:
+        return next((state for state in self.policies if state.policy == policy), None)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRecommendation:
+    """One object. *uid* and *resource_version* are empty for one that is not stored yet."""
+
+    namespace: str
+    workload: WorkloadRef
+    status: RecommendationStatus = RecommendationStatus()
+    uid: str = ""
+    resource_version: str = ""
+
+    @property
+    def name(self) -> str:
+        return recommendation_name(self.workload.kind, self.workload.name)
+
+
+def recommendation_name(kind: str, name: str) -> str:
+    """
+    The name of the recommendation of a workload: `<kind>.<name>` in lower case.
+
+    One that would be too long for an object ends with a hash instead.
+    """
+    whole = f"{kind}.{name}".lower()
+    if len(whole) <= NAME_MAX_CHARS:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:10]
+    return f"{whole[: NAME_MAX_CHARS - len(digest) - 1].rstrip('.-')}-{digest}"
+
+
+# --- to JSON and back ---
+
+_STATUS: TypeAdapter[RecommendationStatus] = TypeAdapter(RecommendationStatus)
+_WORKLOAD: TypeAdapter[WorkloadRef] = TypeAdapter(WorkloadRef)
+_ReadT = TypeVar("_ReadT")
+
+
+def write_recommendation(recommendation: GpuRecommendation) -> dict[str, Any]:
+    """
+    The whole manifest, owned by the workload if its uid is known.
+
+    The API server takes the status through its subresource only.
+    """
+    workload = recommendation.workload
+    metadata: dict[str, Any] = {
+        "name": recommendation.name,
+        "namespace": recommendation.namespace,
+    }
+    if recommendation.resource_version:
+        metadata["resourceVersion"] = recommendation.resource_version
+    if recommendation.uid:
+        metadata["uid"] = recommendation.uid
+    if workload.uid:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": workload.api_version,
+                "kind": workload.kind,
+                "name": workload.name,
+                "uid": workload.uid,
+            }
+        ]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": metadata,
+        "spec": {"workloadRef": _WORKLOAD.dump_python(workload, mode="json", by_alias=True)},
+        "status": write_status(recommendation.workload, recommendation.status),
+    }
+
+
+def write_status(workload: WorkloadRef, status: RecommendationStatus) -> dict[str, Any]:
+    """The JSON of *status*, with the summary that the columns of `kubectl get` show."""
+    written: dict[str, Any] = _STATUS.dump_python(
+        status, mode="json", by_alias=True, exclude_none=True
+    )
+    return {"summary": _summary(workload, status), **written}
+
+
+def read_recommendation(manifest: Mapping[str, Any]) -> GpuRecommendation:
+    """
+    What an object says; one without a status has found out nothing yet.
+
+    Raises:
+        ExceptionGroup: of SpecError, one for each problem, with its path.
+    """
+    problems: list[SpecError] = []
+    metadata = _object(manifest.get("metadata"))
+    spec = _object(manifest.get("spec"))
+    workload = _read(_WORKLOAD, _object(spec.get("workloadRef")), "spec.workloadRef", problems)
+    status = _read(_STATUS, _object(manifest.get("status")), "status", problems)
+    if workload is None or status is None:
+        raise ExceptionGroup("the recommendation can't be read", problems)
+    return GpuRecommendation(
+        namespace=str(metadata.get("namespace", "")),
+        workload=workload,
+        status=status,
+        uid=str(metadata.get("uid", "")),
+        resource_version=str(metadata.get("resourceVersion", "")),
+    )
+
+
+def _read(
+    adapter: TypeAdapter[_ReadT], value: Mapping[str, Any], path: str, problems: list[SpecError]
+) -> _ReadT | None:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_input=False):
+            where = path + "".join(
+                [f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]]
+            )
+            message = item["msg"].removeprefix("Value error, ")
+            problems.append(SpecError(where, message[:1].lower() + message[1:]))
+        return None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _summary(workload: WorkloadRef, status: RecommendationStatus) -> dict[str, str]:
+    """What and why, in a few words each; what is not known is left out."""
+    selected = status.selected
+    state = status.state_of(selected.policy) if selected is not None else None
+    if state is None and status.policies:
+        state = status.policies[0]
+    told = {
+        "workload": str(workload),
+        "gpus": _text(_sum(state.current)) if state is not None else "",
+        "recommended": _text(selected.total if selected is not None else None),
+        "driver": (state.driver or "") if state is not None else "",
+        "change": state.change if state is not None else "",
+        "why": _why(status, state),
+        "policy": str(state.policy) if state is not None else "",
+        "mode": selected.mode if selected is not None else "",
+    }
+    return {key: str(text) for key, text in told.items() if text}
+
+
+def _why(status: RecommendationStatus, state: PolicyState | None) -> str:
+    reasons = (*status.reasons, *(state.reasons if state is not None else ()))
+    text = reasons[0] if reasons else ""
+    return text if len(text) <= WHY_MAX_CHARS else f"{text[: WHY_MAX_CHARS - 1]}…"
+
+
+def _sum(amounts: Mapping[str, Decimal]) -> Decimal | None:
+    return sum(amounts.values(), start=Decimal()) if amounts else None
+
+
+def _text(amount: Decimal | None) -> str:
+    return "" if amount is None else format_amount(amount)

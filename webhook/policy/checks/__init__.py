@@ -1,0 +1,1 @@
+"""What is wrong with policies that each alone are right."""

@@ -1,0 +1,1 @@
+"""Fields that jq reads and writes."""

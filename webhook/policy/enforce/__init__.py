@@ -1,0 +1,1 @@
+"""Enforcements and one object to changes and violations."""

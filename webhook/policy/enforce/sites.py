@@ -1,0 +1,212 @@
+"""
+Where a plan acts on one object: its places, what stands there now, and what did before an update.
+
+A site is one place and everything that is enforced there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.mapping.answers import JqAnswers
+from webhook.mapping.compiled import CompiledSelector
+from webhook.mapping.fields import RefMismatchError, read_ref
+from webhook.mapping.homes import NO_HOME
+from webhook.mapping.locate import Locator, OldPaths, Places, item_name
+from webhook.model.pointer import Path, lookup
+from webhook.model.values import same_value
+from webhook.policy.effective import MAIN_CONTAINER, FieldPlan, Plan, SelectorPlan
+from webhook.policy.enforce.homes import Found, find_at_home
+from webhook.policy.gpu import gpu_share
+from webhook.policy.rules.enforcement import Enforcement
+
+# What the place of a pod spec ends with, if it is that of a pod template.
+_TEMPLATE_SPEC = ("spec",)
+
+
+@dataclass(slots=True)
+class Site:
+    """
+    One place and everything enforced there.
+
+    *place* is what the selector found; what is enforced may be some levels above it, at *path*.
+    *old_path* is that of the same place before an update; *node* is what stands there, once it
+    has been looked up.
+    """
+
+    plan: SelectorPlan
+    place: Path
+    path: Path
+    old_path: Path | None
+    is_judged_only: bool = False
+    node: Any = None
+    generation: int = 0
+    item: str | None = None
+
+
+class Sites:
+    """
+    The sites of one plan on one object, found before anything is written.
+
+    *old* is the object before an update. *mismatched* are the selectors that something of a wrong
+    type keeps from places.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        document: dict[str, Any],
+        old: dict[str, Any] | None,
+        answers: JqAnswers,
+    ) -> None:
+        self.document = document
+        self.old = old
+        self.all: list[Site] = []
+        self.mismatched: list[tuple[SelectorPlan, Places]] = []
+        # Counts writes that may have replaced nodes; a node of an older one is looked up anew.
+        self._generation = 0
+        self._main: frozenset[Path] | None = None
+        # Before anything is written: afterwards a container may bear another name.
+        self._old_paths = None if old is None else OldPaths(old, document)
+        locator = Locator(plan.mapping, document, answers.places, answers.values)
+        past = None if old is None else Locator(plan.mapping, old, {})
+        for part in plan.selectors:
+            places = locator.places(part.selector)
+            for place in places.paths:
+                old_path = self._old_place(part.selector, place, past)
+                if part.above and place[-part.above :] != _TEMPLATE_SPEC:
+                    continue  # A pod spec that is no template's: there is no metadata to it.
+                self.all.append(
+                    Site(
+                        part,
+                        place,
+                        _above(place, part.above),
+                        None if old_path is None else _above(old_path, part.above),
+                        is_judged_only=places.are_borrowed,
+                    )
+                )
+            if places.mismatches:
+                self.mismatched.append((part, places))
+        locator.close()
+        main = plan.mapping.selectors.get(MAIN_CONTAINER)
+        self._find_main: Callable[[], frozenset[Path]] | None = None
+        if main is not None:
+            self._find_main = lambda: frozenset(locator.places(main).paths)
+
+    @property
+    def writable(self) -> list[Site]:
+        """Those that a policy may write to."""
+        return [site for site in self.all if not site.is_judged_only]
+
+    def ranked(
+        self, enforcements: Callable[[FieldPlan], tuple[Enforcement, ...]]
+    ) -> list[tuple[Site, FieldPlan]]:
+        """Where *enforcements* act, in the order in which they count."""
+        found = [
+            (site, plan)
+            for site in self.writable
+            for plan in site.plan.fields
+            if enforcements(plan)
+        ]
+        # A share of a GPU before whole ones, which it rules out.
+        found.sort(
+            key=lambda item: (
+                item[1].field.home.special != "gpuShare",
+                enforcements(item[1])[0].rank,
+            )
+        )
+        return found
+
+    # -- before an update ---------------------------------------------------------------------
+
+    def _old_place(
+        self, selector: CompiledSelector, path: Path, past: Locator | None
+    ) -> Path | None:
+        """
+        Where the place at *path* was before an update; None where it is new.
+
+        A container that becomes the first one is new to a selector of the first: nobody has
+        judged it there.
+        """
+        old_path = self.old_of(path)
+        if past is None or old_path is None or past.needs_jq(selector):
+            return old_path
+        return old_path if old_path in past.places(selector).paths else None
+
+    def old_of(self, path: Path) -> Path | None:
+        """Where anything at *path* was before an update; None where it is new."""
+        return None if self._old_paths is None else self._old_paths.path(path)
+
+    def is_untouched(self, site: Site, plan: FieldPlan, current: Any) -> bool:
+        """Whether this is an update, and the field has the value that it had before it."""
+        if self.old is None or site.old_path is None:
+            return False
+        old_node = lookup(self.old, site.old_path)
+        if old_node is None and self.node(site) is not None:
+            return False  # The place is new.
+        try:
+            return same_value(self.find(site, plan, old=True).value, current)
+        except RefMismatchError:
+            return False
+
+    # -- what stands at a site ------------------------------------------------------------------
+
+    def node(self, site: Site) -> Any:
+        """What stands at the place now."""
+        if site.node is None or site.generation != self._generation:
+            site.node = lookup(self.document, site.path)
+            site.generation = self._generation
+        return site.node
+
+    def forget_nodes(self) -> None:
+        """Look each node up anew: another place may lie inside what was written."""
+        self._generation += 1
+
+    def find(self, site: Site, plan: FieldPlan, *, old: bool = False) -> Found:
+        """
+        The value of a field at a place, now or before the update, and where it stands.
+
+        Raises:
+            RefMismatchError: something on the way is neither absent nor an object.
+        """
+        path = site.path if not old else site.old_path or ()
+        document = self.old if old else self.document
+        if plan.field.home is not NO_HOME:
+            return find_at_home(document, path, plan.field)
+        node = lookup(document, path) if old else self.node(site)
+        return Found(path + plan.ref, read_ref(node, plan.ref))
+
+    def item_of(self, site: Site) -> str:
+        """What people call the place, where it is an item of a list."""
+        if site.item is None:
+            site.item = item_name(site.plan.selector, self.document, site.path)
+        return site.item
+
+    # -- main containers ------------------------------------------------------------------------
+
+    def is_main(self, site: Site) -> bool:
+        """Whether the container at this place is the one that policies mean by default."""
+        mains = self._main_places()
+        return site.place[-2:] == ("containers", 0) if mains is None else site.place in mains
+
+    def asks(self, site: Site, plan: FieldPlan) -> bool:
+        """Whether defaults and rules that ask for a value mean this place."""
+        home = plan.field.home
+        return not home.judged and (not home.main_only or self.is_main(site))
+
+    def main_name(self, template: Site, plan: FieldPlan) -> str:
+        """The name of the main container of a pod template, unless it is the first one."""
+        mains = self._main_places() or ()
+        return gpu_share.main_name(self.document, template.path, mains, plan.field.home.pod)
+
+    def _main_places(self) -> frozenset[Path] | None:
+        """The places of main containers; None where the mapping doesn't say which they are."""
+        if self._main is None and self._find_main is not None:
+            self._main = self._find_main()
+        return self._main
+
+
+def _above(path: Path, levels: int) -> Path:
+    return path[:-levels] if levels else path

@@ -1,0 +1,1 @@
+"""What the workload API itself asks of its kinds."""

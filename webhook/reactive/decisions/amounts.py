@@ -1,0 +1,70 @@
+"""Amounts of GPU: exact sums, and the one rounding there is, to six places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+
+# Enough digits that nothing but a quotient is ever rounded: a sample is below 1e309, a quantity
+# below 1e400, and both have few places.
+EXACT = Context(prec=1000, rounding=ROUND_HALF_EVEN)
+
+_PLACES = Decimal("1e-6")
+
+
+def sum_of(amounts: Iterable[Decimal]) -> Decimal:
+    """The sum, exactly."""
+    total = Decimal(0)
+    for amount in amounts:
+        total = EXACT.add(total, amount)
+    return total
+
+
+def round_amount(amount: Decimal) -> Decimal:
+    """*amount* to six places, half-even."""
+    return amount.quantize(_PLACES, context=EXACT)
+
+
+def round_down(amount: Decimal) -> Decimal:
+    """*amount* to six places, not above it."""
+    return amount.quantize(_PLACES, rounding=ROUND_FLOOR, context=EXACT)
+
+
+def percent_of(amount: Decimal, percent: int | Decimal) -> Decimal:
+    """*percent* hundredths of *amount*, exactly."""
+    return EXACT.scaleb(EXACT.multiply(amount, percent), -2)
+
+
+def share_out(total: Decimal, weights: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """
+    *total* in proportion to *weights*, whose sum must not be zero.
+
+    Each share is cut to six places, half-even; the last one that has any weight takes the rest,
+    so that the shares are *total* again.
+    """
+    whole = sum_of(weights.values())
+    last = [name for name, weight in weights.items() if weight][-1]
+    shares = {}
+    rest = total
+    for name, weight in weights.items():
+        share = rest
+        if name != last:
+            quotient = EXACT.divide(EXACT.multiply(total, weight), whole)
+            # Shares that were rounded up may have left less than the last ones' due.
+            share = min(round_amount(quotient), rest)
+        shares[name] = share
+        rest = EXACT.subtract(rest, share)
+    # Behind the last one with a weight there is nothing left.
+    return shares
+
+
+def format_amount(amount: Decimal) -> str:
+    """*amount* as text with at most six places: `0.96`, `2`, `0`."""
+    text = format(round_amount(amount), "f")
+    text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("", "-0") else text
+
+
+def format_gpus(amount: Decimal) -> str:
+    """*amount* for a message: `1 GPU`, `0.96 GPUs`."""
+    return f"{format_amount(amount)} GPU{'' if amount == 1 else 's'}"

@@ -1,0 +1,172 @@
+"""
+What a decision is made from, and what it is.
+
+Amounts are exact decimals in whole GPUs. A signal is read through two windows, one for each
+direction, so that whatever was measured is named by both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Self, TypeAlias
+
+from webhook.model.rightsizing.policies import Direction, Signal
+from webhook.reactive.decisions.amounts import EXACT, sum_of
+
+# Pod, container, device.
+SeriesKey: TypeAlias = tuple[str, str, str]
+# What one query answered: a percentage for each series.
+Samples: TypeAlias = Mapping[SeriesKey, Decimal]
+# One query of a round.
+Question: TypeAlias = tuple[Signal, Direction]
+
+# Prometheus averages in floats: 120.00000000000001 does not exceed 120. Nine places of a percent
+# are a hundred-millionth of a GPU of 1,000 %.
+_PERCENT_PLACES = Decimal("1e-9")
+
+
+def is_usable(percent: Decimal) -> bool:
+    """Whether a value is a sample at all: finite, and not negative."""
+    return percent.is_finite() and percent >= 0
+
+
+class Change(StrEnum):
+    """What became of the recommendation in one evaluation."""
+
+    UPSIZE = "upsize"
+    SCALE_BACK = "scaleBack"
+    KEPT = "kept"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPod:
+    """
+    A pod as it is now.
+
+    *started* is `status.startTime`. *allocations* are by container in the pod's order, regular
+    ones and then restartable init containers; None is one without a GPU.
+    """
+
+    name: str
+    started: datetime | None
+    allocations: Mapping[str, Decimal | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """
+    The samples of one round, for all pods of a namespace.
+
+    Built once by `of`; finding those of a container costs no search. Device by device the values
+    are percentages, after the window function.
+    """
+
+    _found: Mapping[Question, Mapping[tuple[str, str], tuple[Decimal, ...]]]
+
+    @classmethod
+    def of(cls, answers: Mapping[Question, Samples | None]) -> Self:
+        """*answers* by question; None is one that was not answered, or by an error."""
+        found = {}
+        for question, samples in answers.items():
+            if samples is not None:
+                found[question] = _by_container(samples)
+        return cls(found)
+
+    def is_asked(self, signal: Signal, direction: Direction) -> bool:
+        """Whether there is an answer, if an empty one."""
+        return (signal, direction) in self._found
+
+    def devices(
+        self, signal: Signal, direction: Direction, pod: str, container: str
+    ) -> tuple[Decimal, ...]:
+        """The percentage of each device of a container; empty where it has no sample."""
+        return self._found[signal, direction].get((pod, container), ())
+
+
+def _by_container(samples: Samples) -> Mapping[tuple[str, str], tuple[Decimal, ...]]:
+    devices: dict[tuple[str, str], list[Decimal]] = {}
+    for (pod, container, _), percent in samples.items():
+        if is_usable(percent):
+            rounded = percent.quantize(_PERCENT_PLACES, context=EXACT)
+            devices.setdefault((pod, container), []).append(rounded)
+    return {key: tuple(values) for key, values in devices.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """
+    What a container had before the first upsize.
+
+    *since* is when it was recorded, *origin* says where from (`pod llm-0`).
+    """
+
+    amount: Decimal
+    since: datetime
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Amounts by container, and the signal that they are owed to; None where that isn't known."""
+
+    containers: Mapping[str, Decimal]
+    driver: Signal | None = None
+
+    @property
+    def total(self) -> Decimal:
+        """The sum over the containers, exactly."""
+        return sum_of(self.containers.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadState:
+    """What one policy remembers of a workload: *previous* is the last recommendation."""
+
+    baseline: Mapping[str, Baseline] = field(default_factory=dict)
+    previous: Recommendation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReport:
+    """
+    What one signal says.
+
+    *usage* and *allocation* are those of the hottest pod, *pod*, seen through the window of
+    *direction*; None where no pod could be judged. *wants* is what the signal asks for and
+    *candidate* the total that it would come to. *missing* are the eligible pods without samples.
+    """
+
+    usage: Decimal | None = None
+    allocation: Decimal | None = None
+    pod: str | None = None
+    direction: Direction = Direction.UPSIZE
+    wants: Direction | None = None
+    candidate: Decimal | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """
+    What a policy says of a workload at one time.
+
+    *baseline* and *recommendation* are what is to be remembered. With *evaluated* False nothing
+    could be measured, and both are as they were.
+    """
+
+    baseline: Mapping[str, Baseline]
+    recommendation: Recommendation | None
+    change: Change
+    signals: Mapping[Signal, SignalReport]
+    reasons: tuple[str, ...] = ()
+    evaluated: bool = True
+
+    @property
+    def state(self) -> WorkloadState:
+        """What the next evaluation starts from."""
+        return WorkloadState(self.baseline, self.recommendation)

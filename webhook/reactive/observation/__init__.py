@@ -1,0 +1,1 @@
+"""What is there: policies, workloads, pods, and samples of what they use."""

@@ -1,0 +1,264 @@
+"""
+The kinds of workloads that policies are about, and what is kept of one.
+
+Those that `scope.workloadTypes` can name. Of most only the metadata is sent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from webhook.clients.informer import Resource
+from webhook.model.rightsizing.controls import (
+    NO_CONTROLS,
+    PAUSE_UNTIL,
+    SKIP_CONTAINERS,
+    Controls,
+)
+from webhook.model.rightsizing.recommendations import WorkloadRef
+from webhook.reactive.decisions.scopes import ScopedWorkload
+from webhook.reactive.observation.metadata import Metadata, controller_of
+from webhook.store.gpu_objects import OwnerRef
+
+_NO_LABELS: Mapping[str, str] = {}
+_PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """
+    Where objects of a kind are, in each of *versions* that may be served.
+
+    *rolls* is whether their spec says how many pods may be away at a time. A *builtin* one is
+    served by every cluster.
+    """
+
+    kind: str
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+    rolls: bool = False
+    builtin: bool = False
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What to watch: the same objects in each version."""
+        return tuple(
+            [
+                Resource(
+                    # Metrics tell resources apart by their names.
+                    f"{self.plural}.{self.group}" + (f"/{version}" if self._is_ambiguous else ""),
+                    f"/apis/{self.group}/{version}/{self.plural}",
+                    optional=not self.builtin,
+                    metadata_only=not self.rolls,
+                )
+                for version in self.versions
+            ]
+        )
+
+    @property
+    def _is_ambiguous(self) -> bool:
+        return len(self.versions) > 1
+
+
+WORKLOAD_KINDS: Mapping[str, WorkloadKind] = {
+    each.kind: each
+    for each in (
+        WorkloadKind("Deployment", "apps", ("v1",), "deployments", rolls=True, builtin=True),
+        WorkloadKind("StatefulSet", "apps", ("v1",), "statefulsets", rolls=True, builtin=True),
+        WorkloadKind("DaemonSet", "apps", ("v1",), "daemonsets", rolls=True, builtin=True),
+        WorkloadKind("Job", "batch", ("v1",), "jobs", builtin=True),
+        WorkloadKind("CronJob", "batch", ("v1",), "cronjobs", builtin=True),
+        WorkloadKind("Rollout", "argoproj.io", ("v1alpha1",), "rollouts"),
+        WorkloadKind("AnalysisRun", "argoproj.io", ("v1alpha1",), "analysisruns"),
+        WorkloadKind("Model", "kubeai.org", ("v1",), "models"),
+        # Strimzi serves v1 since 0.49, and v1beta2 until 0.51.
+        WorkloadKind("StrimziPodSet", "core.strimzi.io", ("v1beta2", "v1"), "strimzipodsets"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """
+    How a Deployment, StatefulSet or DaemonSet replaces its pods.
+
+    *replicas* are wanted; of a DaemonSet, pods on the nodes that it is for. *max_unavailable* is
+    as written: a number, a percentage, or None for Kubernetes' default.
+    """
+
+    replicas: int
+    strategy: str
+    max_unavailable: int | str | None = None
+    rounds_up: bool = False
+    default: int | str = 1
+
+    @property
+    def unavailable_allowed(self) -> int | None:
+        """
+        How many pods a rolling update lets be away; None where there is no rolling update.
+
+        At least one: with less, an update makes a pod more first, which an eviction can't. Who
+        wants none to be away says so by a PodDisruptionBudget.
+        """
+        if self.strategy != "RollingUpdate":
+            return None
+        given = self.default if self.max_unavailable is None else self.max_unavailable
+        return max(1, _part_of(given, self.replicas, rounds_up=self.rounds_up))
+
+
+def _part_of(amount: int | str, whole: int, *, rounds_up: bool) -> int:
+    """*amount*, or so many percent of *whole*; 0 where it is neither."""
+    if isinstance(amount, int):
+        return amount
+    digits = amount.removesuffix("%")
+    if digits == amount or not (digits.isascii() and digits.isdigit()):
+        return 0
+    part = int(digits) * whole
+    return -(-part // _PERCENT) if rounds_up else part // _PERCENT
+
+
+class SeenWorkload(msgspec.Struct, frozen=True, gc=False):
+    """
+    One workload. *name* is its key, `namespace/name`.
+
+    *template_controls* are the annotations of its pod template, where it is known; pods take them
+    over when they are made.
+    """
+
+    name: str
+    resource_version: str
+    api_version: str
+    kind: str
+    uid: str
+    labels: Mapping[str, str]
+    owner: OwnerRef | None
+    controls: Controls
+    template_controls: Controls
+    rollout: Rollout | None
+
+    @property
+    def change_key(self) -> object:
+        return self.resource_version
+
+    @property
+    def namespace(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def workload_name(self) -> str:
+        return self.name.partition("/")[2]
+
+    @property
+    def ref(self) -> WorkloadRef:
+        return WorkloadRef(self.api_version, self.kind, self.workload_name, self.uid)
+
+    @property
+    def scoped(self) -> ScopedWorkload:
+        """The workload as scopes see it."""
+        return ScopedWorkload(self.namespace, self.kind, self.workload_name, self.labels)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+# --- reading ---
+
+
+class _Template(msgspec.Struct, gc=False):
+    class _TemplateMetadata(msgspec.Struct, gc=False):
+        annotations: dict[str, str] | None = None
+
+    metadata: _TemplateMetadata | None = None
+
+
+class _RollingUpdate(msgspec.Struct, gc=False):
+    max_unavailable: int | str | None = msgspec.field(default=None, name="maxUnavailable")
+
+
+class _Strategy(msgspec.Struct, gc=False):
+    type: str = ""
+    rolling_update: _RollingUpdate | None = msgspec.field(default=None, name="rollingUpdate")
+
+
+class _Spec(msgspec.Struct, gc=False):
+    replicas: int | None = None
+    # A Deployment's name for it, and that of the others.
+    strategy: _Strategy | None = None
+    update_strategy: _Strategy | None = msgspec.field(default=None, name="updateStrategy")
+    template: _Template | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    desired: int = msgspec.field(default=0, name="desiredNumberScheduled")
+
+
+class _RollingWorkload(msgspec.Struct, gc=False):
+    metadata: Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+class _Workload(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+_ROLLING = msgspec.json.Decoder(_RollingWorkload)
+_WORKLOAD = msgspec.json.Decoder(_Workload)
+
+
+def decode_workload(raw: bytes, kind: WorkloadKind, version: str) -> SeenWorkload:
+    """
+    Read one object of *kind*, or its metadata alone.
+
+    Raises:
+        msgspec.DecodeError: *raw* is none.
+    """
+    spec: _Spec | None = None
+    status: _Status | None = None
+    if kind.rolls:
+        read = _ROLLING.decode(raw)
+        metadata, spec, status = read.metadata, read.spec, read.status
+    else:
+        metadata = _WORKLOAD.decode(raw).metadata
+    template = spec.template.metadata if spec is not None and spec.template is not None else None
+    return SeenWorkload(
+        name=metadata.key,
+        resource_version=metadata.resource_version,
+        api_version=sys.intern(f"{kind.group}/{version}"),
+        kind=kind.kind,
+        uid=metadata.uid,
+        labels=metadata.labels or _NO_LABELS,
+        owner=controller_of(metadata),
+        controls=_controls(metadata.annotations),
+        template_controls=_controls(template.annotations if template is not None else None),
+        rollout=None if spec is None else _rollout(kind, spec, status or _Status()),
+    )
+
+
+def _controls(annotations: Mapping[str, str] | None) -> Controls:
+    if annotations and (PAUSE_UNTIL in annotations or SKIP_CONTAINERS in annotations):
+        return Controls.of(annotations)
+    return NO_CONTROLS
+
+
+def _rollout(kind: WorkloadKind, spec: _Spec, status: _Status) -> Rollout:
+    strategy = spec.strategy or spec.update_strategy or _Strategy()
+    rolling = strategy.rolling_update
+    is_everywhere = kind.kind == "DaemonSet"
+    return Rollout(
+        replicas=status.desired if is_everywhere else _or(spec.replicas, 1),
+        strategy=sys.intern(strategy.type),
+        max_unavailable=None if rolling is None else rolling.max_unavailable,
+        # Kubernetes: "Deployments", "DaemonSets", fields of rollingUpdate.
+        rounds_up=kind.kind != "Deployment",
+        default="25%" if kind.kind == "Deployment" else 1,
+    )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value

@@ -1,0 +1,142 @@
+"""
+Which workloads are looked at, for which policies, and what their pods show.
+
+Pure: the same view of the cluster gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from webhook.model.rightsizing.policies import ReactivePolicy
+from webhook.reactive.decisions.scopes import objection
+from webhook.reactive.decisions.states import ObservedPod
+from webhook.reactive.observation.cluster import Cluster, is_made_by_another
+from webhook.reactive.observation.kinds import SeenWorkload
+from webhook.reactive.observation.pods import SeenPod
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedWorkload:
+    """
+    A workload that at least one policy concerns.
+
+    *policies* are all of them, by kind, namespace and name. *pods* are all that it has, by name,
+    those that end or have ended included.
+    """
+
+    workload: SeenWorkload
+    policies: tuple[ReactivePolicy, ...]
+    pods: tuple[SeenPod, ...] = ()
+
+    @property
+    def evidence(self) -> tuple[ObservedPod, ...]:
+        """Those of the pods that a decision is made from."""
+        return tuple([pod.observed for pod in self.pods if pod.is_evidence])
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether any of its pods has a GPU, or asks for one in a way that can't be told."""
+        return any(
+            pod.allocation.reason or any(pod.allocation.amounts.values()) for pod in self.pods
+        )
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why some of its pods don't count, each group of them in one sentence."""
+        groups: dict[str, list[str]] = {}
+        for pod in self.pods:
+            reason = _objection(pod)
+            if reason:
+                groups.setdefault(reason, []).append(pod.pod_name)
+        return tuple(
+            [f"left out, as {reason}: {_first(names)}" for reason, names in groups.items()]
+        )
+
+
+def observe(cluster: Cluster) -> tuple[ObservedWorkload, ...]:
+    """
+    All workloads that a policy concerns, by namespace, kind and name.
+
+    A workload without a pod is one, too: it may have had some a moment ago.
+    """
+    pods = _pods_of(cluster)
+    protected = cluster.settings.protected_namespaces
+    candidates = _Candidates(cluster.policies)
+    found = []
+    for workload in _workloads(cluster):
+        scoped = workload.scoped
+        policies = tuple(
+            [
+                policy
+                for policy in candidates.of(workload.namespace, workload.kind)
+                if not objection(policy, scoped, protected)
+            ]
+        )
+        if policies:
+            own = sorted(pods.get((workload.kind, workload.name), ()), key=_by_name)
+            found.append(ObservedWorkload(workload, policies, tuple(own)))
+    return tuple(found)
+
+
+def _workloads(cluster: Cluster) -> Iterator[SeenWorkload]:
+    everything = [
+        workload
+        for workloads in cluster.workloads.values()
+        for workload in workloads.values()
+        if not is_made_by_another(workload)
+    ]
+    yield from sorted(
+        everything,
+        key=lambda workload: (workload.namespace, workload.kind, workload.workload_name),
+    )
+
+
+def _pods_of(cluster: Cluster) -> Mapping[tuple[str, str], Sequence[SeenPod]]:
+    """The pods by the kind and key of their workload."""
+    found: dict[tuple[str, str], list[SeenPod]] = defaultdict(list)
+    for pod in cluster.pods.values():
+        workload = cluster.owner_of(pod)
+        if workload is not None:
+            found[workload.kind, workload.name].append(pod)
+    return found
+
+
+class _Candidates:
+    """Policies by what is cheap to compare: there may be one in each of a thousand namespaces."""
+
+    def __init__(self, policies: Iterable[ReactivePolicy]) -> None:
+        self._everywhere: list[ReactivePolicy] = []
+        self._within: dict[str, list[ReactivePolicy]] = defaultdict(list)
+        for policy in policies:
+            is_wide = policy.scope.namespaces is not None
+            (self._everywhere if is_wide else self._within[policy.key.namespace]).append(policy)
+
+    def of(self, namespace: str, kind: str) -> Iterator[ReactivePolicy]:
+        """Those that may concern a workload, those of the whole cluster first."""
+        for policies in (self._everywhere, self._within.get(namespace, ())):
+            for policy in policies:
+                if kind in policy.scope.workload_types:
+                    yield policy
+
+
+def _objection(pod: SeenPod) -> str:
+    """Why *pod* doesn't count; ``""`` if it does."""
+    if pod.is_terminating:
+        return "it is being deleted"
+    if pod.is_finished:
+        return f"it has ended ({pod.phase})"
+    if pod.allocation.reason:
+        return f"its GPUs can't be told ({pod.allocation.reason})"
+    return ""
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - 1
+    return f"pod {names[0]} and {more} more" if more else f"pod {names[0]}"
+
+
+def _by_name(pod: SeenPod) -> str:
+    return pod.name

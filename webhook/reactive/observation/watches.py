@@ -1,0 +1,301 @@
+"""
+What the reconciler follows in a cluster.
+
+The documents and the recommendations always; pods and workloads once there is a policy, and of the
+kinds of workloads those that a policy names. A kind that we may not read keeps nothing else from
+being looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from webhook.clients.informer import Informer, Resource, Seen, Timing
+from webhook.clients.kube import KubeClient
+from webhook.errors import NotReadyError
+from webhook.model.rightsizing.controls import NO_CONTROLS, PAUSE_UNTIL, Controls
+from webhook.model.rightsizing.policies import ReactivePolicy
+from webhook.reactive.observation.cluster import Cluster, gather_rooms
+from webhook.reactive.observation.documents import (
+    PLURALS,
+    SeenReactive,
+    StoredRecommendation,
+    decode_document,
+    decode_recommendation,
+    document_resource,
+)
+from webhook.reactive.observation.kinds import (
+    WORKLOAD_KINDS,
+    SeenWorkload,
+    WorkloadKind,
+    decode_workload,
+)
+from webhook.reactive.observation.metadata import Metadata
+from webhook.reactive.observation.pods import PODS, SeenPod, decode_pod
+from webhook.reactive.observation.resizers import (
+    HORIZONTAL,
+    VERTICAL,
+    SeenResizer,
+    decode_horizontal,
+    decode_vertical,
+)
+from webhook.store.gpu_objects import (
+    LIMIT_RANGES,
+    NO_ROOM_GIVEN,
+    QUOTAS,
+    RECOMMENDATIONS,
+    REPLICA_SETS,
+    SeenOwner,
+    SeenRoom,
+    decode_limits,
+    decode_owner,
+    decode_quota,
+)
+from webhook.telemetry.metrics import Metrics
+
+NAMESPACES = Resource("namespaces", "/api/v1/namespaces", metadata_only=True)
+
+# Who makes a Job, as a Job of theirs is not looked at by itself.
+_MAKERS_OF_JOBS = ("CronJob", "AnalysisRun")
+
+# How long the first round waits for kinds that may be out of our reach.
+_PATIENCE_S = 10.0
+
+SeenT = TypeVar("SeenT", bound=Seen)
+
+
+class SeenNamespace(msgspec.Struct, frozen=True, gc=False):
+    """Of a Namespace by which annotation its pods are paused."""
+
+    name: str
+    resource_version: str
+    controls: Controls
+
+    @property
+    def change_key(self) -> object:
+        return self.controls
+
+
+class Watches:
+    """
+    Follows a cluster for the reconciler. `take` gives what is known.
+
+    *policies_changed* is set whenever a document says something else than before, or there is one
+    more or less; whoever waits for it clears it. Statuses don't count.
+    """
+
+    def __init__(
+        self, client: KubeClient, *, metrics: Metrics, timing: Timing | None = None
+    ) -> None:
+        self.policies_changed = asyncio.Event()
+        self._client = client
+        self._metrics = metrics
+        self._timing = timing
+        self._documents: dict[str, Informer[SeenReactive]] = {
+            kind: self._informer(
+                document_resource(kind), partial(self._decode_document, kind=kind), self._changed
+            )
+            for kind in PLURALS
+        }
+        # Baselines are in there: that they are gone for a moment is not believed either.
+        self._recommendations: Informer[StoredRecommendation] = self._informer(
+            replace(RECOMMENDATIONS, optional=False), decode_recommendation
+        )
+        self._pods: Informer[SeenPod] = self._informer(PODS, decode_pod)
+        self._namespaces: Informer[SeenNamespace] = self._informer(NAMESPACES, _decode_namespace)
+        self._replica_sets: Informer[SeenOwner] = self._informer(REPLICA_SETS, decode_owner)
+        self._rooms: Sequence[Informer[SeenRoom]] = [
+            self._informer(QUOTAS, decode_quota),
+            self._informer(LIMIT_RANGES, decode_limits),
+        ]
+        self._resizers: Sequence[Informer[SeenResizer]] = [
+            self._informer(HORIZONTAL, decode_horizontal),
+            self._informer(VERTICAL, decode_vertical),
+        ]
+        # Of kinds that some policy named since we began.
+        self._kinds: dict[str, Sequence[Informer[SeenWorkload]]] = {}
+        # Told when more may be needed.
+        self._news = asyncio.Event()
+
+    # -- following --------------------------------------------------------------------------
+
+    async def run(self) -> NoReturn:
+        """Follow the cluster until cancelled."""
+        begun: set[str] = set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for informer in self._needed():
+                    name = informer.resource.name
+                    if name not in begun:
+                        begun.add(name)
+                        group.create_task(informer.run(), name=f"watch {name}")
+                await self._news.wait()
+                self._news.clear()
+
+    @property
+    def obstacle(self) -> str:
+        """What is waited for before there is anything to look at; empty once it was seen."""
+        waiting = [informer.obstacle for informer in self._required() if informer.obstacle]
+        return f"waiting for the cluster: {'; '.join(waiting)}" if waiting else ""
+
+    async def settled(self, patience_s: float = _PATIENCE_S) -> None:
+        """
+        Return when everything needed was read once.
+
+        What others can go on without is waited for no longer than *patience_s*.
+        """
+        while self.obstacle:
+            for informer in self._required():
+                await informer.synced.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                for informer in self._needed():
+                    await informer.synced.wait()
+
+    def take(self) -> Cluster:
+        """
+        What is known now, to keep.
+
+        Raises:
+            NotReadyError: it is not enough yet.
+        """
+        obstacle = self.obstacle
+        if obstacle:
+            raise NotReadyError(obstacle)
+        kinds = self._wanted_kinds()
+        unknown = {
+            kind: obstacle for kind in sorted(kinds) if (obstacle := self._obstacle_of(kind))
+        }
+        return Cluster(
+            documents={seen.key: seen for seen in self._seen_documents()},
+            recommendations=dict(self._recommendations.objects),
+            workloads={
+                kind: {
+                    key: seen
+                    for informer in self._kinds[kind]
+                    for key, seen in informer.objects.items()
+                }
+                for kind in sorted(kinds - unknown.keys())
+            },
+            replica_sets=dict(self._replica_sets.objects),
+            pods=dict(self._pods.objects),
+            namespaces={
+                name: seen.controls
+                for name, seen in self._namespaces.objects.items()
+                if seen.controls != NO_CONTROLS
+            },
+            rooms=self._known_rooms(),
+            resizers={
+                (seen.name.partition("/")[0], seen.target_kind, seen.target): str(seen)
+                for informer in self._resizers
+                for seen in informer.objects.values()
+                if seen.target
+            },
+            unknown_kinds=unknown,
+        )
+
+    # -- what is needed ---------------------------------------------------------------------
+
+    def _required(self) -> Iterator[Informer[Any]]:
+        """Without these nothing can be said of any workload."""
+        yield from self._documents.values()
+        yield self._recommendations
+        if self._wanted_kinds():
+            yield from (self._pods, self._namespaces, self._replica_sets)
+
+    def _needed(self) -> Iterator[Informer[Any]]:
+        yield from self._required()
+        kinds = self._wanted_kinds()
+        for kind in sorted(kinds):
+            yield from self._informers_of(WORKLOAD_KINDS[kind])
+        if kinds:
+            yield from self._rooms
+            yield from self._resizers
+
+    def _wanted_kinds(self) -> frozenset[str]:
+        kinds = {
+            kind
+            for seen in self._seen_documents()
+            if isinstance(seen.document, ReactivePolicy)
+            for kind in seen.document.scope.workload_types
+            if kind in WORKLOAD_KINDS
+        }
+        if "Job" in kinds or kinds.intersection(_MAKERS_OF_JOBS):
+            kinds |= {"Job", *_MAKERS_OF_JOBS}
+        return frozenset(kinds)
+
+    def _informers_of(self, kind: WorkloadKind) -> Sequence[Informer[SeenWorkload]]:
+        if kind.kind not in self._kinds:
+            self._kinds[kind.kind] = [
+                self._informer(resource, partial(decode_workload, kind=kind, version=version))
+                for version, resource in zip(kind.versions, kind.resources, strict=True)
+            ]
+        return self._kinds[kind.kind]
+
+    def _obstacle_of(self, kind: str) -> str:
+        informers = self._informers_of(WORKLOAD_KINDS[kind])
+        return "; ".join([informer.obstacle for informer in informers if informer.obstacle])
+
+    def _known_rooms(self) -> Mapping[str, Any] | None:
+        if not all(informer.synced.is_set() for informer in self._rooms):
+            return None
+        return gather_rooms(
+            (seen.name.partition("/")[0], seen.room)
+            for informer in self._rooms
+            for seen in informer.objects.values()
+            if seen.room != NO_ROOM_GIVEN
+        )
+
+    # -- documents --------------------------------------------------------------------------
+
+    def _seen_documents(self) -> Iterator[SeenReactive]:
+        for informer in self._documents.values():
+            yield from informer.objects.values()
+
+    def _changed(self) -> None:
+        self.policies_changed.set()
+        self._news.set()
+
+    def _decode_document(self, raw: bytes, kind: str) -> SeenReactive:
+        """As it is now; one that can't be read says what it said before."""
+        seen = decode_document(raw, kind)
+        before = self._documents[kind].objects.get(seen.name)
+        if seen.problem and before is not None and before.uid == seen.uid:
+            return msgspec.structs.replace(seen, document=before.document)
+        return seen
+
+    def _informer(
+        self,
+        resource: Resource,
+        decode: Callable[[bytes], SeenT],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> Informer[SeenT]:
+        return Informer(
+            self._client,
+            resource,
+            decode,
+            metrics=self._metrics,
+            on_change=on_change,
+            timing=self._timing,
+        )
+
+
+def _decode_namespace(raw: bytes) -> SeenNamespace:
+    metadata = _NAMESPACE.decode(raw).metadata
+    paused = (metadata.annotations or {}).get(PAUSE_UNTIL)
+    controls = NO_CONTROLS if paused is None else Controls(pause_until=paused)
+    return SeenNamespace(metadata.name, metadata.resource_version, controls)
+
+
+class _Namespace(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+_NAMESPACE = msgspec.json.Decoder(_Namespace)

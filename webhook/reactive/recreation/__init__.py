@@ -1,0 +1,1 @@
+"""May a pod be evicted now, and the eviction."""

@@ -1,0 +1,1 @@
+"""When: leadership, rounds, what is written after each."""

@@ -1,0 +1,238 @@
+"""
+When workloads are looked at: one round after the other, as long as this replica leads.
+
+A round reads what is known of the cluster, asks Prometheus, writes what it found out, and evicts at
+most one pod of each workload. Nothing that matters is kept between rounds: the next leader goes on
+from what the cluster holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import NoReturn, Protocol
+
+from webhook.errors import NotReadyError
+from webhook.model.rightsizing.documents import POLICY_KINDS
+from webhook.model.rightsizing.policies import GlobalSettings
+from webhook.reactive.observation.cluster import Cluster
+from webhook.reactive.observation.crd_check import fetch_lacking_kinds
+from webhook.reactive.observation.sampling import Sampler
+from webhook.reactive.recreation.evicting import KubeCalls
+from webhook.reactive.recreation.probing import WebhookProbe
+from webhook.reactive.rounds.around import Facts
+from webhook.reactive.rounds.policy_status import (
+    PolicySituation,
+    global_conditions,
+    policy_conditions,
+    written_conditions,
+)
+from webhook.reactive.rounds.recreating import Recreator
+from webhook.reactive.rounds.round import Round, do_each
+from webhook.reactive.rounds.writing import Write, Writer
+from webhook.telemetry.metrics import ReconcilerMetrics
+
+log = logging.getLogger("gatewright.reconcile")
+
+# Changes that come together, as from `kubectl apply -f dir/`, are looked at together.
+_GATHER_S = 1.0
+# After a round that could not begin, or failed.
+_RETRY_S = 2.0
+# Between the last write and the first eviction: the servers that write the amount into the next pod
+# watch what was written. They need some milliseconds.
+_SETTLE_S = 2.0
+# The CRDs are looked at again after that, and whenever a document changes.
+_CRD_CHECK_S = 300.0
+
+
+class ClusterView(Protocol):
+    """What is known of the cluster: `Watches`."""
+
+    @property
+    def policies_changed(self) -> asyncio.Event: ...
+
+    @property
+    def obstacle(self) -> str: ...
+
+    async def run(self) -> NoReturn: ...
+
+    async def settled(self) -> None: ...
+
+    def take(self) -> Cluster: ...
+
+
+class SamplerSource(Protocol):
+    """Gives the sampler of the Prometheus that is configured now."""
+
+    def sampler(self, settings: GlobalSettings) -> Sampler: ...
+
+
+class Reconciler:
+    """
+    Keeps the GPUs of a cluster's workloads as their policies want them, while `run` runs.
+
+    Only one may run at a time in a cluster.
+    """
+
+    def __init__(
+        self,
+        client: KubeCalls,
+        view: ClusterView,
+        prometheus: SamplerSource,
+        *,
+        namespace: str,
+        metrics: ReconcilerMetrics,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        settle_s: float = _SETTLE_S,
+    ) -> None:
+        """*namespace* is our own, for probes. *clock* gives the wall time: ages count by it."""
+        self._client = client
+        self._view = view
+        self._prometheus = prometheus
+        self._metrics = metrics
+        self._clock = clock
+        self._settle_s = settle_s
+        self._settings = GlobalSettings()
+        self._writer = Writer(client, self._count_write)
+        self._recreator = Recreator(client, self._writer, metrics)
+        self._woken = asyncio.Event()
+        self._lacking: Mapping[str, str] = {}
+        self._lacking_known_until = 0.0
+        self.probe = WebhookProbe(
+            client,
+            namespace=namespace,
+            settings=lambda: self._settings.webhook_health,
+            on_probe=self._count_probe,
+            on_change=self._webhook_changed,
+        )
+
+    @property
+    def obstacle(self) -> str:
+        """What is waited for before the first round; empty once it was seen."""
+        return self._view.obstacle
+
+    async def run(self) -> NoReturn:
+        """Look at the workloads again and again, until cancelled. No failure ends it."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._view.run(), name="watch the cluster")
+            group.create_task(self.probe.run(), name="probe the webhook")
+            await self._view.settled()
+            while True:
+                done = await self._try_round()
+                interval_s = self._settings.check_interval.total_seconds()
+                await self._wait(interval_s * random.uniform(1.0, 1.05) if done else _RETRY_S)
+        raise AssertionError("unreachable")
+
+    async def _try_round(self) -> bool:
+        began = time.monotonic()
+        outcome = "failed"
+        try:
+            await self.round()
+            outcome = "done"
+        except NotReadyError as error:
+            outcome = "not_ready"
+            log.info("the round waits", extra={"problem": str(error)})
+        except Exception:
+            log.exception("a round failed")
+        self._metrics.round_seconds.observe(time.monotonic() - began)
+        self._metrics.rounds.labels(outcome).inc()
+        return outcome == "done"
+
+    async def _wait(self, seconds: float) -> None:
+        """
+        For the next round: by the monotonic clock, or until a document says something new, or the
+        webhook comes or goes.
+        """
+        causes = [self._view.policies_changed, self._woken]
+        waiting = [asyncio.create_task(cause.wait()) for cause in causes]
+        try:
+            done, _ = await asyncio.wait(
+                waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if done:
+                await asyncio.sleep(_GATHER_S)
+        finally:
+            for task in waiting:
+                task.cancel()
+        self._woken.clear()
+
+    async def round(self) -> None:
+        """
+        Look at all workloads once.
+
+        Raises:
+            NotReadyError: not enough of the cluster is known yet.
+        """
+        view = self._view
+        has_news = view.policies_changed.is_set()
+        view.policies_changed.clear()
+        if has_news:
+            # New kinds of workloads may have to be listed first.
+            await view.settled()
+        cluster = view.take()
+        self._settings = cluster.settings
+        await self._check_crds(has_news=has_news)
+        facts = Facts.of(cluster, self._clock(), self.probe.problem, self._lacking)
+        current = Round(facts, self._writer, self._metrics)
+        await current.look(self._prometheus.sampler(self._settings))
+        await self._write_statuses(current)
+        if current.due:
+            await asyncio.sleep(self._settle_s)
+            await self._recreate(current)
+
+    async def _recreate(self, current: Round) -> None:
+        # Once more, now: the webhook may have gone a moment ago.
+        await self.probe.check()
+        if self.probe.problem:
+            log.warning("nothing is evicted", extra={"problem": self.probe.problem})
+            return
+        cluster = self._view.take()
+        if cluster.settings != current.facts.cluster.settings:
+            return  # The next round is due already.
+        facts = Facts.of(cluster, self._clock(), self.probe.problem, self._lacking)
+        await self._recreator.evict_due(facts, current.due)
+
+    async def _write_statuses(self, current: Round) -> None:
+        await do_each(lambda write: write(), list(self._status_writes(current)))
+
+    def _status_writes(self, current: Round) -> Iterator[Callable[[], Awaitable[bool]]]:
+        facts = current.facts
+        cluster = facts.cluster
+        situation = PolicySituation(
+            frozenset(facts.rules.strategies), cluster.unreadable, facts.lacking
+        )
+        for seen in cluster.documents.values():
+            more: Mapping[str, object] = {}
+            if seen.key.kind in POLICY_KINDS:
+                conditions = policy_conditions(seen, current.tallies[seen.key], situation)
+            elif seen.key.kind == "GlobalConfiguration":
+                problem = "" if self.probe.healthy else self.probe.problem
+                conditions = global_conditions(seen, problem)
+                more = self.probe.report()
+            else:
+                continue
+            written = written_conditions(conditions, seen.conditions, seen.generation, facts.now)
+            if written is not None:
+                yield partial(self._writer.write_conditions, seen, written, more)
+
+    async def _check_crds(self, *, has_news: bool) -> None:
+        now = time.monotonic()
+        if has_news or now >= self._lacking_known_until:
+            found = await fetch_lacking_kinds(self._client)
+            self._lacking = found.reasons
+            self._lacking_known_until = now + (_CRD_CHECK_S if found.is_known else 0.0)
+
+    def _webhook_changed(self) -> None:
+        self._metrics.webhook_healthy.set(self.probe.healthy)
+        self._woken.set()
+
+    def _count_write(self, outcome: Write) -> None:
+        self._metrics.writes.labels(outcome).inc()
+
+    def _count_probe(self, passed: bool) -> None:
+        self._metrics.probes.labels("passed" if passed else "failed").inc()

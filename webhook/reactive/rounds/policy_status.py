@@ -1,0 +1,152 @@
+"""
+What is said in the status of a policy, and in that of the GlobalConfiguration.
+
+Pure. What stands there already is not written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from webhook.errors import PrometheusError
+from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy
+from webhook.model.rightsizing.recommendations import format_time
+from webhook.reactive.observation.documents import SeenReactive
+
+MESSAGE_MAX_CHARS = 1024
+
+
+@dataclass(slots=True)
+class Tally:
+    """
+    What came of one policy in a round: of how many workloads with GPUs it had to judge, for how
+    many it recommends something, and what the first question came to that had no answer.
+    """
+
+    workloads: int = 0
+    recommending: int = 0
+    asked: bool = False
+    fault: PrometheusError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition without its times; *status* is True, False or Unknown."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySituation:
+    """
+    What conditions of policies depend on.
+
+    *lacking* are kinds whose CRD, as it is installed, does not know `scope.containers`, with the
+    reason why nothing is evicted.
+    """
+
+    strategies: frozenset[DocumentKey]
+    unreadable: frozenset[DocumentKey]
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+def policy_conditions(
+    seen: SeenReactive, tally: Tally, situation: PolicySituation
+) -> tuple[Condition, ...]:
+    """The conditions of the policy *seen*, Ready last."""
+    policy = seen.document
+    if not isinstance(policy, ReactivePolicy):
+        return (Condition("Ready", "False", "Invalid", seen.problem),)
+    found = (_strategy(policy, situation), _reachable(tally))
+    return (*found, _ready(seen, policy, tally, situation, found))
+
+
+def _strategy(policy: ReactivePolicy, situation: PolicySituation) -> Condition:
+    kind = "AutomationStrategyResolved"
+    if policy.strategy in situation.strategies:
+        return Condition(kind, "True", "Resolved", f"{policy.strategy}")
+    if policy.strategy in situation.unreadable:
+        return Condition(kind, "False", "StrategyInvalid", f"{policy.strategy} can't be read")
+    return Condition(kind, "False", "StrategyNotFound", f"there is no {policy.strategy}")
+
+
+def _reachable(tally: Tally) -> Condition:
+    kind = "PrometheusReachable"
+    if tally.fault is not None:
+        return Condition(kind, "False", tally.fault.fault.value, tally.fault.message)
+    if tally.asked:
+        return Condition(kind, "True", "Answered")
+    return Condition(kind, "Unknown", "NothingToAsk", "no pod of a workload in scope has a GPU")
+
+
+def _ready(
+    seen: SeenReactive,
+    policy: ReactivePolicy,
+    tally: Tally,
+    situation: PolicySituation,
+    others: Sequence[Condition],
+) -> Condition:
+    if seen.problem:
+        text = f"the last version that can be read is in force: {seen.problem}"
+        return Condition("Ready", "False", "Invalid", text)
+    for other in others:
+        if other.status == "False":
+            return Condition("Ready", "False", other.reason, other.message)
+    lacking = situation.lacking.get(policy.key.kind)
+    if lacking:
+        return Condition("Ready", "False", "ScopeContainersUnknown", lacking)
+    text = f"workloads with GPUs: {tally.workloads}; with a recommendation: {tally.recommending}"
+    return Condition("Ready", "True", "Evaluated", text)
+
+
+def global_conditions(seen: SeenReactive, problem: str) -> tuple[Condition, ...]:
+    """Those of the GlobalConfiguration *seen*; *problem* is what is wrong with the webhook."""
+    kind = "PodAdmissionWebhookHealthy"
+    webhook = Condition(kind, "True", "ProbeMutated")
+    if problem:
+        webhook = Condition(kind, "False", "ProbeNotMutated", problem)
+    ready = Condition("Ready", "True", "InForce")
+    if seen.problem:
+        ready = Condition("Ready", "False", "Invalid", seen.problem)
+    return webhook, ready
+
+
+def written_conditions(
+    conditions: Sequence[Condition],
+    before: Sequence[Mapping[str, Any]],
+    generation: int,
+    now: datetime,
+) -> list[dict[str, Any]] | None:
+    """
+    The list to write over *before*; None if that says the same.
+
+    A condition whose status stays keeps its time; those of others stay.
+    """
+    known = {item.get("type"): item for item in before if isinstance(item, dict)}
+    written: list[dict[str, Any]] = []
+    for condition in conditions:
+        old = known.get(condition.type, {})
+        message = condition.message
+        if len(message) > MESSAGE_MAX_CHARS:
+            message = f"{message[: MESSAGE_MAX_CHARS - 1]}…"
+        since = old.get("lastTransitionTime")
+        is_same = old.get("status") == condition.status and isinstance(since, str) and since
+        written.append(
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": message,
+                "observedGeneration": generation,
+                "lastTransitionTime": since if is_same else format_time(now.replace(microsecond=0)),
+            }
+        )
+    own = {condition.type for condition in conditions}
+    everything = [*written, *[dict(item) for item in before if item.get("type") not in own]]
+    return None if everything == list(before) else everything

@@ -1,0 +1,184 @@
+"""One round: every workload is evaluated, and what came of it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from webhook.errors import PrometheusError
+from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy
+from webhook.model.rightsizing.recommendations import GpuRecommendation
+from webhook.reactive.decisions.states import Readings
+from webhook.reactive.observation.observe import ObservedWorkload, observe
+from webhook.reactive.observation.sampling import NOTHING_TO_ASK, Sampler, wanted_of
+from webhook.reactive.recreation.recreate import may_evict
+from webhook.reactive.rounds.around import Facts, surroundings_of
+from webhook.reactive.rounds.evaluate import Judgement, Samples, judge
+from webhook.reactive.rounds.keeping import is_abandoned, is_worth_writing, key_of_workload, whose
+from webhook.reactive.rounds.policy_status import Tally
+from webhook.reactive.rounds.writing import Writer
+from webhook.telemetry.metrics import ReconcilerMetrics
+
+log = logging.getLogger("gatewright.reconcile")
+
+_T = TypeVar("_T")
+
+# Calls at a time: hundreds of workloads that change at once should not hold up the API server.
+_CALLS = 8
+# Of so many workloads everything is written each time, so that people see what is measured now.
+_ALWAYS_FRESH = 100
+
+
+class _NothingAsked:
+    """For a workload that has no pods now."""
+
+    def readings(self, policy: ReactivePolicy) -> Readings:
+        return NOTHING_TO_ASK
+
+    def fault(self, policy: ReactivePolicy) -> PrometheusError | None:
+        return None
+
+    def reasons(self, policy: ReactivePolicy, pods: Iterable[str]) -> tuple[str, ...]:
+        return ()
+
+
+async def do_each(
+    act: Callable[[_T], Awaitable[Any]], items: Iterable[_T], *, calls: int = _CALLS
+) -> None:
+    """*act* on each of *items*, a few at a time. One that fails is said, and holds up no other."""
+    turns = asyncio.Semaphore(calls)
+
+    async def one(item: _T) -> None:
+        async with turns:
+            try:
+                await act(item)
+            except Exception:
+                log.exception("a part of the round failed")
+
+    await asyncio.gather(*[one(item) for item in items])
+
+
+class Round:
+    """
+    One round by *facts*.
+
+    After `look`, *tallies* say what came of each policy, and *due* are the workloads of which a pod
+    may be evicted, with what is stored of them now.
+    """
+
+    def __init__(self, facts: Facts, writer: Writer, metrics: ReconcilerMetrics) -> None:
+        self.facts = facts
+        self.tallies: dict[DocumentKey, Tally] = defaultdict(Tally)
+        self.due: list[tuple[ObservedWorkload, GpuRecommendation]] = []
+        self._writer = writer
+        self._metrics = metrics
+        self._always_fresh = False
+
+    async def look(self, sampler: Sampler) -> None:
+        """Look at all workloads that have to do with GPUs, or had; and withdraw from the rest."""
+        facts = self.facts
+        known = facts.cluster.recommendations
+        observed = [
+            each
+            for each in observe(facts.cluster)
+            if each.has_gpus or key_of_workload(each.workload) in known
+        ]
+        self._metrics.workloads.set(len(observed))
+        self._always_fresh = len(observed) <= _ALWAYS_FRESH
+        nothing = [each for each in observed if not each.evidence]
+        await do_each(partial(self._look_at, samples=_NothingAsked()), nothing)
+        await self._look_at_pods([each for each in observed if each.evidence], sampler)
+        await self._withdraw({key_of_workload(each.workload) for each in observed})
+
+    async def _look_at_pods(self, observed: Sequence[ObservedWorkload], sampler: Sampler) -> None:
+        by_namespace: dict[str, list[ObservedWorkload]] = defaultdict(list)
+        for each in observed:
+            by_namespace[each.workload.namespace].append(each)
+        facts = self.facts
+        # The next round is due then.
+        within_s = facts.rules.settings.check_interval.total_seconds()
+        sampling = sampler.sample(wanted_of(observed), facts.now, within_s=within_s)
+        async with contextlib.aclosing(sampling):
+            async for samples in sampling:
+                own = by_namespace[samples.namespace]
+                await do_each(partial(self._look_at, samples=samples), own)
+
+    async def _look_at(self, observed: ObservedWorkload, samples: Samples) -> None:
+        """Evaluate one workload, and write what came of it."""
+        facts, workload = self.facts, observed.workload
+        known = facts.cluster.recommendations.get(key_of_workload(workload))
+        foreign = None if known is None else whose(known, workload)
+        if known is not None and foreign is not None:
+            if foreign.is_stale and known.recommendation is not None:
+                # The next round begins anew.
+                await self._writer.delete(known.recommendation)
+            else:
+                extra = {"recommendation": known.name, "problem": foreign.problem}
+                log.warning("a recommendation is not ours to write", extra=extra)
+            return
+        before = None if known is None else known.recommendation
+        judgement = judge(observed, before, samples, facts.rules, facts.now)
+        self._count(observed, judgement, samples)
+        stored = before or GpuRecommendation(workload.namespace, workload.ref)
+        new = replace(stored, status=judgement.status)
+        around = surroundings_of(facts, observed, judgement.strategies)
+        recreation = may_evict(observed, new, around, facts.now)
+        new = _with_reasons(new, recreation.reasons)
+        if before is None or is_worth_writing(
+            before.status, new.status, facts.now, always_fresh=self._always_fresh
+        ):
+            written = await self._writer.store(new)
+            if written is None:
+                return
+            new = written
+        if recreation.pod is not None:
+            self.due.append((observed, new))
+
+    def _count(self, observed: ObservedWorkload, judgement: Judgement, samples: Samples) -> None:
+        for policy, evaluation in judgement.opinions:
+            outcome = evaluation.change.value if evaluation.evaluated else "not_evaluated"
+            self._metrics.evaluations.labels(outcome).inc()
+            tally = self.tallies[policy.key]
+            tally.workloads += 1
+            tally.recommending += evaluation.recommendation is not None
+        if not observed.evidence:
+            return
+        # Also of those that others come before: they are asked for all the same.
+        for policy in observed.policies:
+            tally = self.tallies[policy.key]
+            tally.asked = True
+            tally.fault = tally.fault or samples.fault(policy)
+
+    async def _withdraw(self, kept: set[str]) -> None:
+        """
+        Take away what no policy is about any more, baselines included.
+
+        Nobody is evicted for it: pods get what their template says when they are made anew.
+        """
+        gone = [
+            known.recommendation
+            for key, known in self.facts.cluster.recommendations.items()
+            if key not in kept
+            and known.recommendation is not None
+            and is_abandoned(self.facts.cluster, known.recommendation)
+        ]
+        await do_each(self._take_away, gone)
+
+    async def _take_away(self, recommendation: GpuRecommendation) -> None:
+        if await self._writer.delete(recommendation):
+            log.info(
+                "a recommendation is withdrawn: no policy concerns its workload",
+                extra={"recommendation": f"{recommendation.namespace}/{recommendation.name}"},
+            )
+
+
+def _with_reasons(recommendation: GpuRecommendation, more: tuple[str, ...]) -> GpuRecommendation:
+    status = recommendation.status
+    reasons = tuple(dict.fromkeys([*more, *status.reasons]))
+    return replace(recommendation, status=replace(status, reasons=reasons))

@@ -1,0 +1,1 @@
+"""The same decisions replayed without a cluster, drawn, and recorded from one."""

@@ -1,0 +1,245 @@
+"""Replays a scenario: the same decisions as in a cluster, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal
+from webhook.reactive.decisions.amounts import format_amount, sum_of
+from webhook.reactive.decisions.bounding import bound
+from webhook.reactive.decisions.choose import Opinion, Selection, contributors, select
+from webhook.reactive.decisions.decide import decide, included_pods
+from webhook.reactive.decisions.scopes import ScopedWorkload, objection
+from webhook.reactive.decisions.states import (
+    Baseline,
+    Change,
+    Evaluation,
+    ObservedPod,
+    Readings,
+    Samples,
+    SignalReport,
+)
+from webhook.reactive.decisions.usage import IncludedPod, measure
+from webhook.reactive.decisions.windows import read_window
+from webhook.reactive.scenarios.scenario import Scenario, ScenarioWorkload
+from webhook.reactive.scenarios.specs import Recreate
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    One evaluation of one workload.
+
+    *policy* is the one that counts, None where none concerns the workload; *evaluation* is what
+    it says. *allocation* is what the largest pod has in that policy's scope at the time, None
+    without a GPU; *usage* is what the hottest uses by each signal's upsize window, also while it
+    is too young to count. *recommended* is by container and may come from several policies; None
+    is nothing.
+    """
+
+    time: datetime
+    workload: ScopedWorkload
+    policy: ReactivePolicy | None
+    evaluation: Evaluation
+    allocation: Decimal | None
+    usage: Mapping[Signal, Decimal]
+    baseline: Mapping[str, Baseline]
+    recommended: Mapping[str, Decimal] | None
+    reasons: tuple[str, ...]
+
+    @property
+    def total(self) -> Decimal | None:
+        """The sum of what is recommended."""
+        return None if self.recommended is None else sum_of(self.recommended.values())
+
+    @property
+    def driver(self) -> Signal | None:
+        """The signal that the recommendation is owed to."""
+        recommendation = self.evaluation.recommendation
+        return None if recommendation is None else recommendation.driver
+
+
+def replay(scenario: Scenario) -> Iterator[Step]:
+    """Evaluate every workload at every time, in the scenario's order."""
+    workloads = [_Workload(scenario, workload) for workload in scenario.workloads]
+    for time in scenario.times:
+        for workload in workloads:
+            yield workload.step(time)
+
+
+class _Workload:
+    """A workload while it is replayed: its pods, and what each policy remembers of it."""
+
+    def __init__(self, scenario: Scenario, workload: ScenarioWorkload) -> None:
+        self._scenario = scenario
+        self._ref = workload.ref
+        self._pods: Sequence[ObservedPod] = workload.pods
+        protected = scenario.settings.protected_namespaces
+        objections = {
+            policy.key: objection(policy, workload.ref, protected) for policy in scenario.policies
+        }
+        self._policies = contributors(
+            [policy for policy in scenario.policies if not objections[policy.key]],
+            scenario.precedence,
+            multi_policy=scenario.settings.multi_policy,
+        )
+        self._objections = tuple(filter(None, objections.values()))
+        self._states = {policy.key: workload.state for policy in self._policies}
+
+    def step(self, time: datetime) -> Step:
+        """Evaluate it at *time*; the pods are recreated after that, if the scenario says so."""
+        readings = {policy.key: self._readings(policy, time) for policy in self._policies}
+        opinions = [
+            (policy, decide(policy, self._states[key], self._pods, readings[key], time))
+            for policy in self._policies
+            for key in (policy.key,)
+        ]
+        self._states = {policy.key: evaluation.state for policy, evaluation in opinions}
+        settings = self._scenario.settings
+        selection = select(opinions, self._scenario.precedence, multi_policy=settings.multi_policy)
+        if selection.leader is None:
+            return self._unconcerned(time)
+        policy, evaluation = selection.leader
+        recommended = self._in_order(selection)
+        included = included_pods(policy, self._pods)
+        step = Step(
+            time=time,
+            workload=self._ref,
+            policy=policy,
+            evaluation=evaluation,
+            allocation=max([pod.allocation for pod in included], default=None),
+            usage=_usage(policy, included, readings[policy.key]),
+            baseline=self._baseline(opinions if settings.multi_policy else [selection.leader]),
+            recommended=recommended or None,
+            reasons=(*evaluation.reasons, *selection.reasons, *self._held(selection)),
+        )
+        acts = selection.acts and settings.automation_enabled
+        if acts and self._scenario.recreate is Recreate.IMMEDIATELY:
+            self._pods = [_recreated(pod, recommended, time) for pod in self._pods]
+        return step
+
+    def _unconcerned(self, time: datetime) -> Step:
+        signals = {signal: SignalReport() for signal in Signal}
+        reasons = self._objections or ("there is no policy",)
+        evaluation = Evaluation({}, None, Change.NONE, signals, reasons)
+        return Step(time, self._ref, None, evaluation, None, {}, {}, None, reasons)
+
+    def _readings(self, policy: ReactivePolicy, time: datetime) -> Readings:
+        return Readings.of(
+            {
+                (signal, direction): self._answer(policy, signal, direction, time)
+                for signal in Signal
+                for direction in Direction
+            }
+        )
+
+    def _answer(
+        self, policy: ReactivePolicy, signal: Signal, direction: Direction, time: datetime
+    ) -> Samples:
+        settings = policy.signals[signal]
+        by_direction = {
+            Direction.UPSIZE: settings.upsize.window,
+            Direction.SCALE_BACK: settings.scale_back.window,
+        }
+        copies = [
+            series
+            for pod in self._pods
+            for series in self._scenario.series.get((signal, pod.name), ())
+        ]
+        return read_window(direction, copies, time, by_direction[direction])
+
+    def _in_order(self, selection: Selection) -> dict[str, Decimal]:
+        """The amounts in the order of the pods' containers."""
+        names = [name for pod in self._pods for name in pod.allocations]
+        ordered = dict.fromkeys([*names, *selection.targets])
+        return {
+            name: selection.targets[name].amount for name in ordered if name in selection.targets
+        }
+
+    def _baseline(self, opinions: Sequence[Opinion]) -> Mapping[str, Baseline]:
+        found: dict[str, Baseline] = {}
+        for _, evaluation in opinions:
+            found = {**evaluation.baseline, **found}
+        return found
+
+    def _held(self, selection: Selection) -> Iterator[str]:
+        """What a cluster would make of it. The scenario itself says whether pods take it over."""
+        if not selection.acts:
+            yield "the policy only recommends"
+        elif not self._scenario.settings.automation_enabled:
+            yield "automation is switched off by the GlobalConfiguration"
+        for name, target in selection.targets.items():
+            strategy = self._scenario.strategies.get(target.policy.strategy)
+            if strategy is None:
+                continue
+            for pod in self._pods:
+                if name in pod.allocations:
+                    current = {name: pod.allocations[name]}
+                    bounded = bound({name: target.amount}, current, strategy)
+                    for reason in bounded.reasons.get(name, ()):
+                        yield f"in a cluster, container {name} of pod {pod.name}: {reason}"
+
+
+def _usage(
+    policy: ReactivePolicy, pods: Sequence[IncludedPod], readings: Readings
+) -> Mapping[Signal, Decimal]:
+    found = {}
+    for signal, settings in policy.signals.items():
+        measured = measure(pods, readings, signal, Direction.UPSIZE, settings.source.interpretation)
+        if measured.usages:
+            found[signal] = measured.hottest.amount
+    return found
+
+
+def _recreated(pod: ObservedPod, amounts: Mapping[str, Decimal], time: datetime) -> ObservedPod:
+    """*pod*, or a new one of that name if it differs from what is recommended."""
+    allocations = {
+        name: amount if amount is None else amounts.get(name, amount)
+        for name, amount in pod.allocations.items()
+    }
+    return pod if allocations == pod.allocations else ObservedPod(pod.name, time, allocations)
+
+
+def to_json(step: Step) -> dict[str, Any]:
+    """*step* as `simulate -o json` prints it: amounts are texts with at most six places."""
+    total = step.total
+    return {
+        "time": format_time(step.time),
+        "namespace": step.workload.namespace,
+        "kind": step.workload.kind,
+        "name": step.workload.name,
+        "baseline": {name: format_amount(base.amount) for name, base in step.baseline.items()},
+        "recommendation": step.recommended
+        and {name: format_amount(amount) for name, amount in step.recommended.items()},
+        "total": None if total is None else format_amount(total),
+        "driver": step.driver,
+        "change": step.evaluation.change,
+        "signals": {
+            signal: _signal_json(report) for signal, report in step.evaluation.signals.items()
+        },
+        "reasons": list(step.reasons),
+    }
+
+
+def _signal_json(report: SignalReport) -> dict[str, Any]:
+    return {
+        "usage": _amount_json(report.usage),
+        "allocation": _amount_json(report.allocation),
+        "pod": report.pod,
+        "wants": report.wants,
+        "candidate": _amount_json(report.candidate),
+        "missing": list(report.missing),
+    }
+
+
+def _amount_json(amount: Decimal | None) -> str | None:
+    return None if amount is None else format_amount(amount)
+
+
+def format_time(time: datetime) -> str:
+    """*time* in UTC as Kubernetes writes it: `2026-01-01T00:00:00Z`."""
+    return time.replace(tzinfo=None).isoformat() + "Z"

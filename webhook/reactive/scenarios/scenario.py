@@ -1,0 +1,291 @@
+"""
+Scenarios: workloads, their pods and samples at given times, to try a policy on without a cluster.
+
+A scenario is the last document of a file that begins with the policies, strategies and settings
+under which it is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from webhook.errors import SpecError
+from webhook.model.documents import parse_spec
+from webhook.model.kinds import POLICY_GROUP, VERSION
+from webhook.model.manifests import Manifest
+from webhook.model.names import did_you_mean
+from webhook.model.rightsizing.documents import (
+    KINDS,
+    is_rightsizing,
+    key_of,
+    read_document,
+    warnings_of,
+)
+from webhook.model.rightsizing.policies import (
+    DEFAULT_PRIORITIES,
+    DocumentKey,
+    GlobalSettings,
+    Precedence,
+    ReactivePolicy,
+    Signal,
+    Strategy,
+)
+from webhook.reactive.decisions.scopes import ScopedWorkload
+from webhook.reactive.decisions.states import Baseline, ObservedPod, Recommendation, WorkloadState
+from webhook.reactive.decisions.windows import Series
+from webhook.reactive.scenarios.specs import (
+    MINUTE,
+    PodSpec,
+    PreviousSpec,
+    Recreate,
+    SamplesSpec,
+    ScenarioSpec,
+    WorkloadSpec,
+)
+
+KIND = "GpuScenario"
+
+# Guesses that bound the work: a month of minutes, and two signals of a hundred pods for a week.
+MAX_STEPS = 50_000
+MAX_SAMPLES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioWorkload:
+    """A workload at the start."""
+
+    ref: ScopedWorkload
+    state: WorkloadState
+    pods: tuple[ObservedPod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """
+    What is replayed, and under which documents.
+
+    *series* are by signal and pod, copies of one series each by itself. *warnings* say what may
+    be meant otherwise.
+    """
+
+    policies: tuple[ReactivePolicy, ...]
+    strategies: Mapping[DocumentKey, Strategy]
+    settings: GlobalSettings
+    precedence: Precedence
+    start: datetime
+    duration: timedelta
+    step: timedelta
+    recreate: Recreate
+    workloads: tuple[ScenarioWorkload, ...]
+    series: Mapping[tuple[Signal, str], tuple[Series, ...]]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def times(self) -> Iterator[datetime]:
+        """When the policies are evaluated: from the start to the end, both included."""
+        for index in range(self.duration // self.step + 1):
+            yield self.start + index * self.step
+
+
+def read_scenario(manifests: Sequence[Manifest]) -> Scenario:
+    """
+    The scenario of a file, with the documents beside it.
+
+    Raises:
+        ExceptionGroup: of SpecError, one for each problem; its path begins with the document.
+    """
+    problems: list[SpecError] = []
+    documents = _Documents()
+    specs: list[tuple[Manifest, ScenarioSpec | None]] = []
+    for manifest in manifests:
+        found: list[SpecError] = []
+        if not isinstance(manifest.value, dict):
+            found.append(SpecError("", "must be an object"))
+        elif is_rightsizing(manifest.value):
+            found += documents.add(manifest)
+        else:
+            spec = _parse_scenario(manifest.value, found)
+            if manifest.value.get("kind") == KIND:
+                specs.append((manifest, spec))
+        problems += [_at(manifest, problem) for problem in found]
+    source = manifests[0].source if manifests else "the file"
+    if len(specs) != 1:
+        count = "no" if not specs else "more than one"
+        problems.append(SpecError(source, f"there is {count} {KIND} in it; one is needed"))
+    scenario: Scenario | None = None
+    for manifest, spec in specs[:1]:
+        if spec is not None:
+            step = documents.settings.check_interval if spec.step is None else spec.step
+            problems += [_at(manifest, problem) for problem in _judge(spec, step)]
+            if not problems:
+                scenario = _build(manifest, spec, step, documents)
+    if scenario is None:
+        raise ExceptionGroup("the scenario can't be replayed", problems)
+    return scenario
+
+
+def _at(manifest: Manifest, problem: SpecError) -> SpecError:
+    where = f"{manifest.name}: {problem.path}" if problem.path else manifest.name
+    return SpecError(where, problem.problem)
+
+
+class _Documents:
+    """The documents beside a scenario, as they are found."""
+
+    def __init__(self) -> None:
+        self.policies: list[ReactivePolicy] = []
+        self.strategies: dict[DocumentKey, Strategy] = {}
+        self.settings = GlobalSettings()
+        self.precedence: Precedence = DEFAULT_PRIORITIES
+        self.manifests: dict[DocumentKey, Manifest] = {}
+
+    def add(self, manifest: Manifest) -> Sequence[SpecError]:
+        """Read one more; what is wrong with it is returned."""
+        try:
+            document = read_document(manifest.value)
+        except ExceptionGroup as group:
+            return [error for error in group.exceptions if isinstance(error, SpecError)]
+        key = key_of(manifest.value)
+        if key in self.manifests:
+            return [SpecError("metadata.name", f"{key} is also {self.manifests[key].name}")]
+        self.manifests[key] = manifest
+        match document:
+            case ReactivePolicy():
+                self.policies.append(document)
+            case Strategy():
+                self.strategies[document.key] = document
+            case GlobalSettings():
+                self.settings = document
+            case _:
+                self.precedence = document
+        return ()
+
+    def warnings(self) -> Iterator[str]:
+        for manifest in self.manifests.values():
+            for warning in warnings_of(manifest.value, strategies=self.strategies):
+                yield str(_at(manifest, warning))
+
+
+def _parse_scenario(value: dict[str, Any], problems: list[SpecError]) -> ScenarioSpec | None:
+    kind = value.get("kind")
+    if kind != KIND:
+        hint = did_you_mean(str(kind), (*KINDS, KIND))
+        problems.append(SpecError("kind", f"{kind!r} is no kind that a scenario knows{hint}"))
+        return None
+    if value.get("apiVersion") != f"{POLICY_GROUP}/{VERSION}":
+        problems.append(SpecError("apiVersion", f"must be {POLICY_GROUP}/{VERSION}"))
+    for key in value:
+        if key not in ("apiVersion", "kind", "metadata", "spec"):
+            hint = did_you_mean(key, ("metadata", "spec"))
+            problems.append(SpecError(key, f"unknown field{hint}"))
+    return parse_spec(ScenarioSpec, value.get("spec"), "spec", problems)
+
+
+def _judge(spec: ScenarioSpec, step: timedelta) -> Iterator[SpecError]:
+    """What is wrong beyond the single fields."""
+    if step <= timedelta():
+        yield SpecError("spec.step", "must be more than 0")
+    elif spec.duration < timedelta():
+        yield SpecError("spec.duration", "must not be negative")
+    elif spec.duration // step >= MAX_STEPS:
+        yield SpecError("spec.duration", f"has more than {MAX_STEPS} steps")
+    samples = 0
+    for index, entry in enumerate(spec.samples):
+        samples += entry.count
+        if samples > MAX_SAMPLES:
+            yield SpecError(f"spec.samples[{index}]", f"there are more than {MAX_SAMPLES} samples")
+            break
+    pods: set[tuple[str, str]] = set()
+    refs: set[tuple[str, str, str]] = set()
+    for index, workload in enumerate(spec.workloads):
+        path = f"spec.workloads[{index}]"
+        ref = (workload.namespace, workload.kind, workload.name)
+        if ref in refs:
+            yield SpecError(f"{path}.name", f"{workload.name!r} is there already")
+        refs.add(ref)
+        for number, pod in enumerate(workload.pods):
+            where = f"{path}.pods[{number}]"
+            if (workload.namespace, pod.name) in pods:
+                yield SpecError(f"{where}.name", f"{pod.name!r} is there already")
+            pods.add((workload.namespace, pod.name))
+            for name in pod.init_containers.keys() & pod.containers.keys():
+                yield SpecError(f"{where}.initContainers.{name}", "is a container already")
+    try:
+        spec.start + max([spec.duration, *[entry.to or entry.since for entry in spec.samples]])
+        for entry in spec.samples:
+            spec.start + entry.since + (entry.count * MINUTE)
+        for workload in spec.workloads:
+            for pod in workload.pods:
+                spec.start - (pod.age or timedelta())
+    except OverflowError:
+        yield SpecError("spec.start", "leads out of the years 1 to 9999")
+
+
+def _build(
+    manifest: Manifest, spec: ScenarioSpec, step: timedelta, documents: _Documents
+) -> Scenario:
+    series: dict[tuple[Signal, str], list[Series]] = {}
+    for entry in spec.samples:
+        series.setdefault((entry.signal, entry.pod), []).append(_series(entry, spec.start))
+    unknown = [str(_at(manifest, warning)) for warning in _unknown_series(spec)]
+    return Scenario(
+        policies=tuple(documents.policies),
+        strategies=documents.strategies,
+        settings=documents.settings,
+        precedence=documents.precedence,
+        start=spec.start,
+        duration=spec.duration,
+        step=step,
+        recreate=spec.recreate,
+        workloads=tuple(_workload(workload, spec.start) for workload in spec.workloads),
+        series={key: tuple(found) for key, found in series.items()},
+        warnings=(*documents.warnings(), *unknown),
+    )
+
+
+def _series(entry: SamplesSpec, start: datetime) -> Series:
+    first = start + entry.since
+    values = entry.values or [entry.value] * entry.count
+    samples = [
+        (first + index * MINUTE, value) for index, value in enumerate(values) if value is not None
+    ]
+    return Series(
+        key=(entry.pod, entry.container, entry.gpu),
+        times=[time for time, _ in samples],
+        values=[value for _, value in samples],
+    )
+
+
+def _unknown_series(spec: ScenarioSpec) -> Iterator[SpecError]:
+    pods = {pod.name: pod for workload in spec.workloads for pod in workload.pods}
+    for index, entry in enumerate(spec.samples):
+        pod = pods.get(entry.pod)
+        if pod is None:
+            hint = did_you_mean(entry.pod, pods)
+            yield SpecError(f"spec.samples[{index}].pod", f"there is no {entry.pod!r}{hint}")
+        elif entry.container not in {*pod.containers, *pod.init_containers}:
+            hint = did_you_mean(entry.container, {*pod.containers, *pod.init_containers})
+            path = f"spec.samples[{index}].container"
+            yield SpecError(path, f"pod {entry.pod} has no {entry.container!r}{hint}")
+
+
+def _workload(spec: WorkloadSpec, start: datetime) -> ScenarioWorkload:
+    previous = spec.previous or PreviousSpec()
+    state = WorkloadState(
+        {name: Baseline(amount, start, "scenario") for name, amount in previous.baseline.items()},
+        Recommendation(previous.containers, previous.driver) if previous.containers else None,
+    )
+    ref = ScopedWorkload(spec.namespace, spec.kind, spec.name, spec.labels)
+    return ScenarioWorkload(ref, state, tuple(_pod(pod, start) for pod in spec.pods))
+
+
+def _pod(spec: PodSpec, start: datetime) -> ObservedPod:
+    restartable = {name: c for name, c in spec.init_containers.items() if c.restartable}
+    allocations = {name: c.gpu for name, c in {**spec.containers, **restartable}.items()}
+    started = spec.start_time if spec.age is None else start - spec.age
+    if "start_time" in spec.model_fields_set and spec.start_time is None:
+        started = None
+    return ObservedPod(spec.name, started, allocations)
