@@ -69,7 +69,9 @@ def role_of_the_manual() -> list[JsonObject]:
     blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
     (role,) = [
         found
-        for found in map(yaml.safe_load, blocks)
+        for block in blocks
+        if "ClusterRole" in block
+        for found in yaml.safe_load_all(block)
         if isinstance(found, dict)
         and found.get("kind") == "ClusterRole"
         and found["metadata"]["name"] == "gatewright"
@@ -284,7 +286,10 @@ def test_the_pod_that_a_replica_set_makes_anew_carries_the_amount(
         if change["policy"] == "GpuReactivePolicy team-a/llm"
     ]
     assert {record["rule"] for record in records} == {"set"}
-    assert {record["field"] for record in records} == {"compute.gpuDevicesRequest"}
+    assert {record["field"] for record in records} == {
+        "annotations[gatewright.io/gpu-before]",
+        "compute.gpuDevicesRequest",
+    }
     assert {record["unit"] for record in records} == {NAMESPACE}
 
 

@@ -24,8 +24,8 @@ from webhook.catalog.crds import build_crds
 from webhook.clients.kube import load_kube_client
 from webhook.model.rightsizing.controls import PAUSE_UNTIL, Controls
 from webhook.reactive.observation.cluster import Cluster
-from webhook.reactive.observation.observe import ObservedWorkload, observe
 from webhook.reactive.observation.watches import Watches
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
 from webhook.telemetry.metrics import Metrics
 
 NAMESPACE = "team-a"

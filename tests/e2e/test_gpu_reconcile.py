@@ -112,6 +112,13 @@ class Place:
             self.run(pod, age=timedelta(hours=1))
         return deployment
 
+    def patch_template(self, spec: JsonObject) -> None:
+        """Change what the Deployment's pods are made with."""
+        patch = json.dumps({"spec": {"template": {"spec": spec}}})
+        self.cluster.kubectl_checked(
+            *("patch", "deployment", "llm", "-n", self.namespace, "--type=strategic", "-p", patch)
+        )
+
     def apply_policy(self, strategy: Mapping[str, Any] | None = None, **policy: Any) -> None:
         self.cluster.apply(
             quick_strategy(self.namespace, **(strategy or {})),
@@ -304,6 +311,12 @@ def place(
         cluster.kubectl_checked("delete", kind, "--all", "-n", name, timeout_s=60)
 
 
+def gpus(count: str) -> JsonObject:
+    """The resources of a container."""
+    counts = {"nvidia.com/gpu": count}
+    return {"limits": counts, "requests": counts}
+
+
 def main_has(pod: JsonObject, count: str) -> bool:
     return whole_gpus(pod) == {"main": (count, count)}
 
@@ -403,7 +416,7 @@ def test_a_policy_is_recorded_for_before_it_is_there(place: Place, tmp_path: Pat
     assert kinds == ["GpuReactivePolicy", "GlobalConfiguration", "GpuScenario"]
 
 
-def test_two_containers_share_what_their_pod_needs(place: Place) -> None:
+def test_two_containers_share_what_their_pod_needs_and_return(place: Place) -> None:
     place.deploy(make_gpu_container("main", limit="2"), make_gpu_container("draft", limit="1"))
     first = place.pod()
     place.load(first, compute={"main": 190, "draft": 80}, memory={"main": 10, "draft": 10})
@@ -414,6 +427,44 @@ def test_two_containers_share_what_their_pod_needs(place: Place) -> None:
     # 2.7 GPUs and 20 % more, two thirds of them for main.
     assert place.selected() == {"main": "2.16", "draft": "1.08"}
     assert whole_gpus(second) == {"main": ("3", "3"), "draft": ("2", "2")}
+
+    place.run(second)
+    place.load(second, compute={"main": 10, "draft": 10}, memory={"main": 10, "draft": 10})
+    place.nudge()
+    third = place.replaced(second)
+
+    assert whole_gpus(third) == {"main": ("2", "2"), "draft": ("1", "1")}
+    place.run(third)
+    place.load(third, compute={"main": 10, "draft": 10}, memory={"main": 10, "draft": 10})
+    place.nudge()
+    place.stays(third)
+
+
+def test_the_owner_has_the_last_word_about_the_baseline(place: Place) -> None:
+    """His new amount is hidden behind the old one in the first pod, and no longer."""
+    place.deploy(make_gpu_container(limit="1"))
+    first = place.pod()
+    place.load(first, compute={"main": 95}, memory={"main": 30})
+    place.apply_policy()
+    second = place.replaced(first)
+    place.run(second)
+    place.load(second, compute={"main": 10}, memory={"main": 10})
+
+    patch = {"containers": [{"name": "main", "resources": gpus("3")}]}
+    place.patch_template(patch)
+    place.until(lambda: len(place.pods()) == 2, "a pod of the new template")
+    for pod in place.pods():
+        place.run(pod)
+    third = place.replaced(second)
+    assert third["metadata"]["annotations"]["gatewright.io/gpu-before"] == "main=3"
+    place.run(third)
+    place.load(third, compute={"main": 10}, memory={"main": 10})
+    place.nudge()
+
+    fourth = place.replaced(third)
+    assert main_has(fourth, "3")
+    assert place.selected() == {"main": "3"}
+    assert place.status()["policies"][0]["baseline"]["main"]["amount"] == "3"
 
 
 def test_a_share_of_a_gpu_grows_as_kai_takes_it(place: Place) -> None:

@@ -173,7 +173,7 @@ def draw_picture(name: str) -> str:
         return (directory / name).read_text()
 
 
-PICTURES = {"gpu.svg": "gpu simulate examples/gpu/scenario.yaml"}
+PICTURES = {"gpu.svg": "gpu simulate --enforce examples/gpu"}
 
 
 def list_selectors() -> Iterator[str]:

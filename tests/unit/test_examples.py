@@ -11,6 +11,7 @@ from tests.unit.test_docs import blocks_of, read_docs
 from webhook.cli import main
 from webhook.model.kinds import NATIVE_KINDS
 from webhook.model.manifests import load_documents, load_file
+from webhook.model.rightsizing.policies import Mode
 from webhook.model.settings import EngineSettings
 from webhook.reactive.scenarios.scenario import read_scenario
 from webhook.store.build import build_snapshot
@@ -48,22 +49,18 @@ def test_there_is_nothing_to_say_about_the_example_of_gpus_by_use(
 
     assert main(["lint", "--strict", *files]) == 0
     assert "3 documents of rightsizing.kubex.ai read, 0 errors" in capsys.readouterr().out
-    assert read_scenario(load_file(GPU / "scenario.yaml")).warnings == ()
 
 
-@pytest.mark.parametrize("name", ["policy", "strategy", "configuration"])
-def test_the_scenario_tries_the_policy_beside_it(name: str) -> None:
-    (shown,) = load_file(GPU / f"{name}.yaml")
-    # In the scenario it acts; to begin with, it is applied with this annotation.
-    annotations = shown.value["metadata"].pop("annotations", {})
-    (tried,) = [
-        manifest.value
-        for manifest in load_file(GPU / "scenario.yaml")
-        if manifest.value["kind"] == shown.value["kind"]
-    ]
+def test_the_scenario_of_the_example_tries_the_documents_beside_it() -> None:
+    names = ("policy", "strategy", "configuration", "scenario")
+    manifests = [manifest for name in names for manifest in load_file(GPU / f"{name}.yaml")]
+    scenario = read_scenario(manifests)
 
-    assert tried == shown.value
-    assert annotations == ({"gatewright.io/mode": "Recommend"} if name == "policy" else {})
+    assert scenario.warnings == ()
+    assert [policy.key.name for policy in scenario.policies] == ["llm"]
+    assert len({manifest.value["kind"] for manifest in manifests}) == len(manifests)
+    # Applied as they are, they move nothing.
+    assert [policy.mode for policy in scenario.policies] == [Mode.RECOMMEND]
 
 
 def test_the_scenario_of_the_documentation_can_be_replayed() -> None:

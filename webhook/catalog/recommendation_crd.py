@@ -116,6 +116,7 @@ def _eviction() -> Schema:
             "misses": integer("Those of pods that had been made after it."),
             "problem": text("Why the last one was refused."),
             "retried": flag("Whether it is asked for again then."),
+            "amounts": _amounts("What was to be written."),
         },
         required=["pod", "uid", "at", "since"],
     )
@@ -160,7 +161,8 @@ def _signal() -> Schema:
         "allocation": text("What it had."),
         "pod": text("Which pod that was."),
         "candidate": text("The total that this asks for."),
-        "missing": items("What had no samples.", text("A pod, or pod/container.")),
+        "missing": items("The first pods that had no samples.", text("A pod.")),
+        "missingCount": integer("How many had none."),
     }
     return fields(
         "One signal.",
@@ -181,6 +183,7 @@ def _selected() -> Schema:
             "policy": _document("The policy that it comes from."),
             "strategy": _document("The strategy that says how it may be written."),
             "amounts": _amounts("By container, within the strategy's bounds, not rounded yet."),
+            "ceilings": _amounts("By container, the most that is written, after rounding."),
             "policies": entries(
                 "Whose amount a container's is, where it is not that policy's.",
                 _document("A policy."),

@@ -15,19 +15,21 @@ from webhook.cli import gpu_cluster
 from webhook.cli.policies import complain
 from webhook.errors import ManifestError
 from webhook.model.manifests import load_file
-from webhook.reactive.decisions.amounts import format_amount
-from webhook.reactive.decisions.states import Change
+from webhook.model.rightsizing.amounts import format_amount
+from webhook.model.rightsizing.recommendations import Change
+from webhook.model.rightsizing.times import format_time
 from webhook.reactive.scenarios.plot import draw
-from webhook.reactive.scenarios.replay import Step, format_time, replay, to_json
-from webhook.reactive.scenarios.scenario import Scenario, read_scenario
+from webhook.reactive.scenarios.replay import Step, replay, to_json
+from webhook.reactive.scenarios.scenario import Scenario, enforced, read_scenario
+from webhook.store.directory import find_files
 
 NAME = "gpu"
 HELP = "what GPU reactive policies do: in a cluster, and tried on a scenario"
 _SIMULATE = """
-Replays a scenario without a cluster and without Prometheus: a file of policies, strategies and
-settings, and one GpuScenario with workloads, pods and samples. Shows at each step what would be
-recommended, and why. Amounts are in whole GPUs, before they are rounded for writing. Exit code: 0,
-or 2 on unusable input.
+Replays a scenario without a cluster and without Prometheus: policies, strategies and settings, and
+one GpuScenario with workloads, pods and samples, in one file or in several. Shows at each step what
+would be recommended, and why. Amounts are in whole GPUs, before they are rounded for writing. Exit
+code: 0, or 2 on unusable input.
 """
 # Reasons may name pods and containers; a terminal line of them is still readable.
 _MAX_REASON_CHARS = 400
@@ -37,7 +39,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(NAME, help=HELP)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     simulate = commands.add_parser("simulate", help="replay a scenario", description=_SIMULATE)
-    simulate.add_argument("file", metavar="FILE", type=Path, help="policies and one GpuScenario")
+    simulate.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="policies and one GpuScenario; a directory stands for its files",
+    )
+    simulate.add_argument(
+        "--enforce", action="store_true", help="as if every policy acted, in whatever mode it is"
+    )
     simulate.add_argument("-o", dest="output", choices=["text", "json"], default="text")
     simulate.add_argument(
         "--plot", metavar="FILE.svg", type=Path, help="also draw it: usage, thresholds, amounts"
@@ -47,9 +58,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run_simulate(args: argparse.Namespace) -> int:
-    scenario = _read(args.file)
+    scenario = _read(args.files)
     if scenario is None:
         return 2
+    if args.enforce:
+        scenario = enforced(scenario)
     for warning in scenario.warnings:
         complain(f"warning: {clean(warning, _MAX_REASON_CHARS)}")
     steps = list(replay(scenario))
@@ -68,10 +81,15 @@ def run_simulate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: Path) -> Scenario | None:
-    """The scenario in the file at *path*; None if it is unusable, which is said."""
+def _read(paths: Sequence[Path]) -> Scenario | None:
+    """The scenario in the files at *paths*; None if it is unusable, which is said."""
     try:
-        return read_scenario(load_file(path))
+        manifests = [
+            manifest for path in paths for file in find_files(path) for manifest in load_file(file)
+        ]
+        return read_scenario(manifests)
+    except OSError as error:
+        complain(f"{error.filename}: cannot be read: {error.strerror or error}")
     except ManifestError as error:
         complain(str(error))
     except ExceptionGroup as group:

@@ -29,13 +29,14 @@ from webhook.model.rightsizing.documents import SINGLETONS, is_rightsizing, key_
 from webhook.model.rightsizing.durations import parse_duration
 from webhook.model.rightsizing.policies import GROUP_VERSION, DocumentKey, ReactivePolicy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
+from webhook.model.rightsizing.times import read_time
 from webhook.reactive.decisions.choose import contributors
 from webhook.reactive.decisions.scopes import objection
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import PLURALS, SeenReactive, decode_document
 from webhook.reactive.observation.kinds import WORKLOAD_KINDS, SeenWorkload, decode_workload
-from webhook.reactive.observation.observe import ObservedWorkload, observe
 from webhook.reactive.observation.pods import SeenPod, decode_pod
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
 from webhook.reactive.scenarios.recording import record, scenario_of, span_of
 from webhook.store.gpu_objects import SeenOwner, decode_owner
 
@@ -78,12 +79,9 @@ def _duration(text: str, flag: str) -> timedelta:
 
 def _time(text: str) -> datetime:
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise SettingsError(f"--from: {text!r} is no time such as 2026-01-01T00:00:00Z")
-    return time.astimezone(UTC)
+        return read_time(text)
+    except ValueError as error:
+        raise SettingsError(f"--from: {error}") from None
 
 
 def _read_policies(path: Path) -> Manifests:

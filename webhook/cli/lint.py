@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from webhook.cli.policies import add_policy_flags, bare_target, complain, jq_worker, load_policies
 from webhook.errors import SettingsError
+from webhook.model.manifests import Manifest
 from webhook.model.rightsizing.policies import GROUP
+from webhook.reactive.scenarios.scenario import check_scenario, is_scenario
 from webhook.store.build import SourceFile
 from webhook.store.rightsizing import check_sources
+from webhook.store.snapshot import DocumentProblem, ProblemReason
 
 NAME = "lint"
 HELP = "find every error in policy documents"
@@ -36,11 +40,18 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as error:
         complain(str(error))
         return 2
-    rightsizing = check_sources(
-        [source for source in snapshot.sources if isinstance(source, SourceFile)]
-    )
+    sources = [source for source in snapshot.sources if isinstance(source, SourceFile)]
+    rightsizing = check_sources(sources)
+    scenarios = [
+        manifest
+        for source in sources
+        for manifest in source.manifests
+        if is_scenario(manifest.value)
+    ]
+    found = [problem for manifest in scenarios for problem in _scenario_problems(manifest)]
     problems = sorted(
-        (*snapshot.problems, *rightsizing.problems), key=lambda item: (item.document, item.path)
+        (*snapshot.problems, *rightsizing.problems, *found),
+        key=lambda item: (item.document, item.path),
     )
     errors = 0
     for problem in problems:
@@ -54,9 +65,20 @@ def run(args: argparse.Namespace) -> int:
     if rightsizing.readable:
         # In force is what the reconciler finds in a cluster.
         counts.append(f"{_count(rightsizing.readable, 'document')} of {GROUP} read")
+    if scenarios:
+        counts.append(f"{_count(len(scenarios), 'scenario')} read")
     counts += [_count(errors, "error"), _count(warnings, "warning")]
     sys.stdout.write(", ".join(counts) + "\n")
     return 1 if errors else 0
+
+
+def _scenario_problems(manifest: Manifest) -> Iterator[DocumentProblem]:
+    errors, doubts = check_scenario(manifest.value)
+    for error in errors:
+        yield DocumentProblem(manifest.name, error.path, error.problem)
+    for doubt in doubts:
+        reason = ProblemReason.ADVICE
+        yield DocumentProblem(manifest.name, doubt.path, doubt.problem, warning=True, reason=reason)
 
 
 def _place(path: str) -> str:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -86,7 +87,7 @@ class Resource:
 
 class Seen(Protocol):
     """
-    What is kept of one object.
+    What is kept of one object. *name* is `namespace/name` where it lies in a namespace.
 
     *change_key* is equal for two states between which nothing that matters has changed.
     """
@@ -121,7 +122,13 @@ class _Event(msgspec.Struct):
 
 
 class _ObjectMeta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
     resource_version: str = msgspec.field(default="", name="resourceVersion")
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class _Object(msgspec.Struct):
@@ -173,7 +180,11 @@ class Informer(Generic[SeenT]):
         on_event: Callable[[], None] = lambda: None,
         timing: Timing | None = None,
     ) -> None:
-        """*decode* reads one object; it raises `msgspec.DecodeError` where it can't."""
+        """
+        *decode* reads one object; it raises `msgspec.DecodeError` where that is no object of an
+        API server. One with which it fails otherwise is said in the log, and passed over: what was
+        known of it stays.
+        """
         self.resource = resource
         self.synced = asyncio.Event()
         # By name. Edited in place, in the event loop only.
@@ -245,8 +256,9 @@ class Informer(Generic[SeenT]):
             )
             page = _decode(_PAGES, body)
             for item in page.items or ():
-                seen = self._decode(bytes(item))
-                found[seen.name] = seen
+                name, _, seen = self._read(bytes(item))
+                if seen is not None:
+                    found[name] = seen
             token = page.metadata.continue_token
             if not token:
                 break
@@ -321,19 +333,47 @@ class Informer(Generic[SeenT]):
             return
         if event.type not in ("ADDED", "MODIFIED", "DELETED"):
             raise msgspec.DecodeError(f"unknown event {event.type[:40]!r}")
-        seen = self._decode(bytes(event.object))
-        before = self.objects.get(seen.name)
+        name, version, seen = self._read(bytes(event.object))
+        before = self.objects.get(name)
+        changed = False
         if event.type == "DELETED":
-            self.objects.pop(seen.name, None)
+            self.objects.pop(name, None)
             changed = before is not None
-        else:
-            self.objects[seen.name] = seen
+        elif seen is not None:
+            self.objects[name] = seen
             changed = before is None or before.change_key != seen.change_key
-        self._version = seen.resource_version
+        self._version = version
         self._metrics.watch_objects.labels(self.resource.name).set(len(self.objects))
         if changed:
             self._on_change()
         self._on_event()
+
+    def _read(self, raw: bytes) -> tuple[str, str, SeenT | None]:
+        """
+        The name, the version and what is kept of one object.
+
+        One that nobody thought of must not end the watch of all others, and so the whole process:
+        what was known of it stays, None if nothing was.
+        """
+        try:
+            seen = self._decode(raw)
+        except msgspec.DecodeError:
+            raise
+        except Exception as error:  # noqa: BLE001  See above.
+            metadata = _decode(_OBJECTS, raw).metadata
+            # Not what the error says, which may show what is in the object.
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            log.error(
+                "an object can't be read; what is known of it stays",
+                extra={
+                    "resource": self.resource.name,
+                    "object": metadata.key,
+                    "error": type(error).__name__,
+                    "at": f"{at.name}:{at.lineno}",
+                },
+            )
+            return metadata.key, metadata.resource_version, self.objects.get(metadata.key)
+        return seen.name, seen.resource_version, seen
 
     # -- when it fails ----------------------------------------------------------------------
 

@@ -170,14 +170,13 @@ class LeaderElector:
 
     async def _take(self) -> bool:
         try:
-            lease = orjson.loads(await self._request("GET", self._path))
+            lease, spec = await self._request("GET", self._path)
         except KubeError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             await self._request("POST", self._collection, self._new())
             self._see(self._identity, "")
             return True
-        spec = lease.get("spec") or {}
         holder = str(spec.get("holderIdentity") or "")
         self._see(holder, str(spec.get("renewTime") or ""))
         if holder not in ("", self._identity):
@@ -225,8 +224,7 @@ class LeaderElector:
             return
         try:
             async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                lease = orjson.loads(await self._request("GET", self._path))
-                spec = lease.get("spec") or {}
+                lease, spec = await self._request("GET", self._path)
                 if spec.get("holderIdentity") != self._identity:
                     return
                 lease["spec"] = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1}
@@ -235,7 +233,24 @@ class LeaderElector:
             # It runs out by itself.
             log.info("the lease was not given up", extra={"error": str(error)})
 
-    async def _request(self, method: str, path: str, body: Any = None) -> bytes:
-        return await self._client.request(
+    async def _request(
+        self, method: str, path: str, body: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """
+        The Lease that a call answers with, and its spec.
+
+        Raises:
+            KubeError: the call failed, or the answer is none of an API server, but a proxy's page.
+        """
+        answer = await self._client.request(
             method, path, body=body, timeout_s=self._timing.renew_deadline / 2
         )
+        try:
+            lease = orjson.loads(answer)
+        except orjson.JSONDecodeError as error:
+            raise KubeError(0, "Unreadable", f"no answer of an API server: {error}") from None
+        is_lease = isinstance(lease, dict) and lease.get("kind") == "Lease"
+        spec = (lease.get("spec") or {}) if is_lease else None
+        if not isinstance(spec, dict):
+            raise KubeError(0, "Unreadable", "the answer is no Lease")
+        return lease, spec

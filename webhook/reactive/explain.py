@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from webhook.model.rightsizing.amounts import format_amount
 from webhook.model.rightsizing.durations import format_duration
 from webhook.model.rightsizing.recommendations import (
     GpuRecommendation,
     PolicyState,
     SignalEvaluation,
-    format_amount,
-    format_time,
     write_recommendation,
 )
+from webhook.model.rightsizing.times import format_time
 from webhook.reactive.decisions.amounts import sum_of
 
 _DIRECTIONS = {"upsize": "upsize above", "scaleBack": "scale-back below"}
@@ -110,7 +110,9 @@ def _evaluation(direction: str, found: SignalEvaluation) -> str:
     if found.candidate is not None:
         parts.append(f"asks for {format_amount(found.candidate)}")
     if found.missing:
-        parts.append(f"without samples: {', '.join(found.missing)}")
+        more = found.missing_count - len(found.missing)
+        rest = f" and {more} more" if more > 0 else ""
+        parts.append(f"without samples: {', '.join(found.missing)}{rest}")
     return "; ".join(parts)
 
 

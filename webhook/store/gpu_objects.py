@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,6 +22,7 @@ from webhook.model.rightsizing.controls import (
 )
 from webhook.model.rightsizing.injections import GpuLimit, GpuRoom, Injection, injection_of
 from webhook.model.rightsizing.recommendations import API_VERSION, PLURAL, read_recommendation
+from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
 log = logging.getLogger("gatewright.recommendations")
 
@@ -39,19 +39,6 @@ _QUOTA_KEYS = (f"requests.{GPU_RESOURCE}", f"limits.{GPU_RESOURCE}")
 _LIMIT_TYPES = ("Container", "Pod")
 
 NO_ROOM_GIVEN = GpuRoom()
-
-
-class OwnerRef(NamedTuple):
-    """A controller owner. *uid* is empty where only the name is known."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str = ""
-
-    @property
-    def group(self) -> str:
-        return self.api_version.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +85,8 @@ class SeenRoom:
 # --- reading objects ---
 
 
-class _Reference(msgspec.Struct):
-    api_version: str = msgspec.field(default="", name="apiVersion")
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-    annotations: dict[str, str] | None = None
-    owners: list[_Reference] | None = msgspec.field(default=None, name="ownerReferences")
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
 class _Owner(msgspec.Struct):
-    metadata: _Metadata
+    metadata: Metadata
 
 
 class _QuotaStatus(msgspec.Struct):
@@ -129,7 +95,7 @@ class _QuotaStatus(msgspec.Struct):
 
 
 class _Quota(msgspec.Struct):
-    metadata: _Metadata
+    metadata: Metadata
     spec: _QuotaStatus | None = None
     status: _QuotaStatus | None = None
 
@@ -147,7 +113,7 @@ class _LimitRangeSpec(msgspec.Struct):
 
 
 class _LimitRange(msgspec.Struct):
-    metadata: _Metadata
+    metadata: Metadata
     spec: _LimitRangeSpec | None = None
 
 
@@ -156,7 +122,7 @@ class _RecommendationStatus(msgspec.Struct):
 
 
 class _Recommendation(msgspec.Struct):
-    metadata: _Metadata
+    metadata: Metadata
     spec: Any = None
     status: _RecommendationStatus | None = None
 
@@ -179,29 +145,26 @@ def decode_recommendation(raw: bytes) -> SeenRecommendation:
     }
     injection = None
     try:
-        injection = injection_of(read_recommendation(manifest))
+        found = read_recommendation(manifest)
+        injection = injection_of(found)
+        unread: Sequence[Exception] = found.unread
     except ExceptionGroup as group:
-        # Somebody else wrote it. Nobody's pods wait for that one.
-        problem = str(group.exceptions[0])[:300]
+        unread = group.exceptions
+    if unread:
+        # Somebody else wrote into it. Nobody's pods wait for that one.
         log.warning(
             "a recommendation can't be read",
-            extra={"recommendation": metadata.key, "problem": problem},
+            extra={"recommendation": metadata.key, "problem": str(unread[0])[:300]},
         )
     return SeenRecommendation(metadata.key, metadata.resource_version, injection)
 
 
 def decode_owner(raw: bytes) -> SeenOwner:
     metadata = _OWNER.decode(raw).metadata
-    owner = None
-    for reference in metadata.owners or ():
-        if reference.controller:
-            # Many have the same ones.
-            parts = (reference.api_version, reference.kind, reference.name, reference.uid)
-            owner = OwnerRef(*map(sys.intern, parts))
-            break
     annotations = metadata.annotations or {}
     is_controlled = PAUSE_UNTIL in annotations or SKIP_CONTAINERS in annotations
     controls = Controls.of(annotations) if is_controlled else NO_CONTROLS
+    owner = controller_of(metadata.owners)
     return SeenOwner(metadata.key, metadata.resource_version, metadata.uid, owner, controls)
 
 
@@ -238,6 +201,21 @@ def decode_limits(raw: bytes) -> SeenRoom:
     )
     room = GpuRoom(limits=limits) if limits else NO_ROOM_GIVEN
     return SeenRoom(read.metadata.key, read.metadata.resource_version, room)
+
+
+def gather_rooms(found: Iterable[SeenRoom]) -> Mapping[str, GpuRoom]:
+    """What the quotas and LimitRanges of a namespace leave together, by its name."""
+    rooms: dict[str, GpuRoom] = {}
+    for seen in found:
+        if seen.room != NO_ROOM_GIVEN:
+            namespace = seen.name.partition("/")[0]
+            rooms[namespace] = _together(rooms.get(namespace, NO_ROOM_GIVEN), seen.room)
+    return rooms
+
+
+def _together(one: GpuRoom, other: GpuRoom) -> GpuRoom:
+    free = [room.free for room in (one, other) if room.free is not None]
+    return GpuRoom(min(free, default=None), (*one.limits, *other.limits))
 
 
 def _of(amounts: Mapping[str, Any] | None) -> Fraction | None:

@@ -14,7 +14,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
+
+import msgspec
 
 from webhook.clients.informer import Informer, Timing
 from webhook.clients.kube import KubeClient
@@ -28,7 +31,6 @@ from webhook.store.gpu_objects import (
     QUOTAS,
     RECOMMENDATIONS,
     REPLICA_SETS,
-    OwnerRef,
     SeenOwner,
     SeenRecommendation,
     SeenRoom,
@@ -36,7 +38,9 @@ from webhook.store.gpu_objects import (
     decode_owner,
     decode_quota,
     decode_recommendation,
+    gather_rooms,
 )
+from webhook.store.object_metadata import OwnerRef, Reference, controller_of
 from webhook.telemetry.metrics import Metrics
 
 # What a Deployment, or Argo's Rollout, puts at the end of its ReplicaSets' names.
@@ -90,7 +94,7 @@ class RecommendationStore:
             for resource, decode in ((QUOTAS, decode_quota), (LIMIT_RANGES, decode_limits))
         ]
         # By namespace; None: to be gathered anew.
-        self._rooms: dict[str, GpuRoom] | None = None
+        self._rooms: Mapping[str, GpuRoom] | None = None
 
     # -- following --------------------------------------------------------------------------
 
@@ -133,7 +137,7 @@ class RecommendationStore:
             return None
         if not all(informer.synced.is_set() for informer in self._others):
             return None
-        owner = _controller_of(metadata.get("ownerReferences"))
+        owner = _owner_in(metadata)
         if owner is None:
             return None
         for workload, controls in self._workloads(namespace, owner, metadata.get("labels")):
@@ -192,26 +196,15 @@ class RecommendationStore:
 
     def _room(self, namespace: str) -> GpuRoom:
         if self._rooms is None:
-            rooms: dict[str, GpuRoom] = {}
-            for informer in (self._quotas, self._limit_ranges):
-                for seen in informer.objects.values():
-                    if seen.room != NO_ROOM_GIVEN:
-                        place = seen.name.partition("/")[0]
-                        rooms[place] = _both(rooms.get(place, NO_ROOM_GIVEN), seen.room)
-            self._rooms = rooms
+            found = (self._quotas.objects.values(), self._limit_ranges.objects.values())
+            self._rooms = gather_rooms(chain.from_iterable(found))
         return self._rooms.get(namespace, NO_ROOM_GIVEN)
 
 
-def _both(one: GpuRoom, other: GpuRoom) -> GpuRoom:
-    free = [room.free for room in (one, other) if room.free is not None]
-    return GpuRoom(min(free, default=None), (*one.limits, *other.limits))
-
-
-def _controller_of(owners: Any) -> OwnerRef | None:
-    """The controller among the `ownerReferences` of an object as received."""
-    for owner in owners if isinstance(owners, list) else ():
-        if isinstance(owner, dict) and owner.get("controller") is True:
-            parts = [owner.get(key) for key in ("apiVersion", "kind", "name", "uid")]
-            if all(isinstance(part, str) for part in parts):
-                return OwnerRef(*map(str, parts))
-    return None
+def _owner_in(metadata: Mapping[str, Any]) -> OwnerRef | None:
+    """The controller owner that the metadata of an object names, as received."""
+    try:
+        owners = msgspec.convert(metadata.get("ownerReferences"), list[Reference] | None)
+    except msgspec.ValidationError:
+        return None
+    return controller_of(owners)

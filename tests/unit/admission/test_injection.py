@@ -48,12 +48,14 @@ from webhook.model.rightsizing.recommendations import WorkloadRef
 from webhook.model.scopes import Branch, Scope
 from webhook.model.settings import EngineSettings
 from webhook.policy.enforce.enforcer import Enforcer
+from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.store.snapshot import Snapshot
 
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 POLICY = "policy GpuReactivePolicy team-a/llm, project team-a"
 LIMIT = f"/spec/containers/0/resources/limits/{GPU.replace('/', '~1')}"
 REQUEST = LIMIT.replace("limits", "requests")
+NOTE = f"annotations[{GPU_BEFORE}]"
 
 Decide = Callable[[AdmissionRequest, Phase, Snapshot], Decision]
 
@@ -94,9 +96,12 @@ def test_a_pod_that_no_policy_concerns_is_injected_all_the_same() -> None:
     answer = inject(asking(), make_injection())
 
     assert whole_gpus(answer.document) == {"main": ("2", "2")}
-    assert answer.paths == [LIMIT, REQUEST]
+    assert answer.paths == [LIMIT, REQUEST, "/metadata/annotations"]
     assert answer.decision.outcome is Outcome.MUTATED
-    assert told(answer.decision) == [("compute.gpuDevicesRequest", "set", "1", "2", POLICY)] * 2
+    assert told(answer.decision) == [
+        *[("compute.gpuDevicesRequest", "set", "1", "2", POLICY)] * 2,
+        (NOTE, "set", None, "main=1", POLICY),
+    ]
     assert [str(source) for source in answer.decision.consulted] == [POLICY]
     assert answer.decision.warnings == ()
 
@@ -241,6 +246,7 @@ def test_the_recommendation_comes_after_sets_defaults_and_assets() -> None:
         (f"resourceLimits[{GPU}]", "1"),
         ("compute.gpuDevicesRequest", "2"),
         ("compute.gpuDevicesRequest", "2"),
+        (NOTE, "main=1"),
     ]
     assert answer.at("/metadata/labels") == {"a/b": "c"}
 

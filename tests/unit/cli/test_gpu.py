@@ -160,6 +160,45 @@ def test_every_problem_is_named_by_file_document_and_path(simulated: Any) -> Non
     ]
 
 
+def test_documents_may_stand_in_several_files_or_a_directory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    policy, strategy, scenario = make_story()
+    files = {"one.yaml": [scenario], "two.yaml": [policy, strategy]}
+    for name, documents in files.items():
+        (tmp_path / name).write_text(dump_yaml(documents))
+    paths = [str(tmp_path / name) for name in files]
+
+    assert main(["gpu", "simulate", *paths]) == 0
+    out = capsys.readouterr().out
+    assert main(["gpu", "simulate", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == out
+    assert "upsize to 0.96 (inference 0.96), owed to compute" in out
+
+
+def test_a_policy_that_only_recommends_can_be_tried_as_one_that_acts(simulated: Any) -> None:
+    policy, *others = make_story()
+    policy["metadata"]["annotations"] = {"gatewright.io/mode": "Recommend"}
+
+    shown = simulated(policy, *others)
+    tried = simulated(policy, *others, flags=("--enforce",))
+    assert "the policy only recommends" in shown[1]
+    assert tried == simulated(*make_story())
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "-.Inf", "NaN", "+Inf"])
+def test_a_sample_that_is_no_number_is_none_however_it_is_written(
+    value: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "scenario.yaml"
+    text = dump_yaml([gpu_documents.make_policy(), make_scenario(make_samples(777))])
+    file.write_text(text.replace("777", value))
+
+    assert main(["gpu", "simulate", str(file), "-o", "json"]) == 0
+    signals = [step["signals"]["compute"] for step in json.loads(capsys.readouterr().out)]
+    assert {(signal["usage"], *signal["missing"]) for signal in signals} == {(None, "llm-0")}
+
+
 def test_a_file_that_is_not_there_is_unusable(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gpu", "simulate", "missing.yaml"]) == 2
     assert capsys.readouterr().err == (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.gpu_documents import make_policy, make_strategy, with_value
+from tests.gpu_scenarios import make_samples, make_scenario
 from webhook.cli import main
 from webhook.model.manifests import dump_yaml
 
@@ -53,3 +54,37 @@ def test_an_error_is_told_with_file_document_and_path(
         f"{directory}/strategy.yaml#0: error: spec.enablement.gpu.request: unknown field; did you"
         ' mean "requests"?'
     ) in capsys.readouterr().out.splitlines()
+
+
+# --- scenarios ---
+
+
+def test_a_scenario_is_judged_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = make_scenario(make_samples(80, pod="llm-7"), duration="60", steps="1m")
+    (tmp_path / "scenario.yaml").write_text(dump_yaml([bad]))
+
+    assert main(["lint", str(tmp_path)]) == 1
+    *lines, counts = capsys.readouterr().out.splitlines()
+    assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [
+        "scenario.yaml#0: error: spec.duration: '60' is no duration (such as 10m, 1h30m or 90s)",
+        'scenario.yaml#0: error: spec.steps: unknown field; did you mean "step"?',
+    ]
+    assert counts == "0 documents in force, 1 scenario read, 2 errors, 0 warnings"
+
+
+def test_samples_of_nobody_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(
+        dump_yaml([make_scenario(make_samples(80, pod="llm-7"))])
+    )
+
+    assert main(["lint", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        f"{tmp_path}/scenario.yaml#0: warning: spec.samples[0].pod: there is no 'llm-7';"
+        ' did you mean "llm-0"?'
+    )
+
+
+def test_the_examples_are_one_set_without_a_fault() -> None:
+    assert main(["lint", "--strict", "examples/gpu"]) == 0

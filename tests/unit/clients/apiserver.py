@@ -159,17 +159,28 @@ async def api_server(*script: Step) -> AsyncIterator[tuple[FakeApiServer, KubeCl
         await server.close()
 
 
+def decode_namespace(raw: bytes) -> SeenNamespace:
+    return _decode_namespace(raw, frozenset({LABEL}))
+
+
 class Followed:
     """An informer at work, and what it told."""
 
-    def __init__(self, client: KubeClient, *, timing: Timing = FAST, optional: bool = False):
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        timing: Timing = FAST,
+        optional: bool = False,
+        decode: Callable[[bytes], SeenNamespace] = decode_namespace,
+    ):
         self.changes = 0
         self.metrics = Metrics()
         self._news = asyncio.Event()
         self.informer: Informer[SeenNamespace] = Informer(
             client,
             Resource("namespaces", PATH, optional=optional, chunk=2),
-            lambda raw: _decode_namespace(raw, frozenset({LABEL})),
+            decode,
             metrics=self.metrics,
             on_change=self._on_change,
             on_event=self._on_event,
@@ -201,9 +212,13 @@ class Followed:
 
 @asynccontextmanager
 async def following(
-    client: KubeClient, *, timing: Timing = FAST, optional: bool = False
+    client: KubeClient,
+    *,
+    timing: Timing = FAST,
+    optional: bool = False,
+    decode: Callable[[bytes], SeenNamespace] = decode_namespace,
 ) -> AsyncIterator[Followed]:
-    followed = Followed(client, timing=timing, optional=optional)
+    followed = Followed(client, timing=timing, optional=optional, decode=decode)
     task = asyncio.create_task(followed.informer.run())
     try:
         yield followed

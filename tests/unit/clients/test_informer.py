@@ -17,6 +17,7 @@ from tests.unit.clients.apiserver import (
     answer,
     api_server,
     bookmark,
+    decode_namespace,
     event,
     following,
     namespace,
@@ -26,6 +27,7 @@ from tests.unit.clients.apiserver import (
 )
 from webhook.clients.depth import TOO_DEEP, cut_depth
 from webhook.clients.informer import backed_off
+from webhook.store.cluster import SeenNamespace
 
 
 async def test_a_list_in_chunks_is_whole_and_the_watch_goes_on_from_it() -> None:
@@ -312,6 +314,45 @@ async def test_one_object_that_nests_too_deep_does_not_hide_the_others() -> None
 )
 def test_what_is_too_deep_is_cut_off(text: bytes, want: bytes) -> None:
     assert cut_depth(text, 3) == want.replace(b"%s", TOO_DEEP)
+
+
+@pytest.mark.parametrize("fault", [OverflowError, KeyError, RecursionError, AssertionError])
+async def test_an_object_that_nobody_thought_of_ends_nothing(
+    fault: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is known of it stays, also over a list; the others go on."""
+
+    def decode(raw: bytes) -> SeenNamespace:
+        if b"odd" in raw:
+            raise fault("what is in it")
+        return decode_namespace(raw)
+
+    odd = {"note": "odd"}
+    script = (
+        page(namespace("a"), namespace("new", annotations=odd)),
+        watch(
+            event("MODIFIED", namespace("a", "11", "red", annotations=odd)),
+            event("ADDED", namespace("b", "12")),
+            event("ADDED", namespace("c", "13")),
+            event("DELETED", namespace("c", "14", annotations=odd)),
+            then="end",
+            after_s=0.4,
+        ),
+        refusal(410, "Expired"),
+        page(namespace("a", "15", "red", annotations=odd), namespace("b"), version="20"),
+        watch(event("DELETED", namespace("a", "21", annotations=odd))),
+    )
+    async with api_server(*script) as (server, client), following(client, decode=decode) as seen:
+        await server.count(3)
+        assert server.asked[2] == "watch 14"
+        await server.count(5)
+        await seen.until(lambda: seen.names == {"b"})
+
+    assert seen.informer.synced.is_set()
+    told = [record for record in caplog.records if "an object can't be read" in record.message]
+    assert [record.__dict__["object"] for record in told] == ["new", "a", "c", "a", "a"]
+    assert {record.__dict__["error"] for record in told} == {fault.__name__}
+    assert "what is in it" not in caplog.text
 
 
 @pytest.mark.parametrize("times", [0, 1, 2000, 10**6])

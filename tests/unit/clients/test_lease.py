@@ -24,6 +24,8 @@ class Leases:
         self.version = 0
         self.fault: KubeError | None = None
         self.hangs = False
+        # Instead of the answer to a call of this method, which is carried out all the same.
+        self.answers: dict[str, bytes] = {}
 
     @property
     def holder(self) -> str:
@@ -44,6 +46,10 @@ class Leases:
             raise KubeError(0, "Timeout", "no whole answer")
         if self.fault is not None:
             raise self.fault
+        answer = self._answer(method, body)
+        return self.answers.get(method, answer)
+
+    def _answer(self, method: str, body: Any) -> bytes:
         if method == "GET":
             if self.lease is None:
                 raise KubeError(404, "NotFound", "no lease")
@@ -160,6 +166,7 @@ async def test_a_lease_of_a_replica_that_is_gone_is_taken_when_it_has_run_out() 
     leases = Leases()
     leases.version = 1
     leases.lease = {
+        "kind": "Lease",
         "metadata": {"resourceVersion": "1"},
         "spec": {"holderIdentity": "gone", "renewTime": "x", "leaseTransitions": None},
     }
@@ -181,6 +188,47 @@ async def test_a_lease_that_is_deleted_or_taken_away_ends_or_renews_a_term() -> 
 
         leases.spec["holderIdentity"] = "thief"
         await replica.until(works=False)
+
+
+NO_LEASES = [
+    pytest.param(b"<html>Sign in</html>", id="page-of-a-proxy"),
+    pytest.param(b"", id="nothing"),
+    pytest.param(b"[" * 100_000, id="too-deep"),
+    pytest.param(b"[]", id="no-object"),
+    pytest.param(b"null", id="null"),
+    pytest.param(b"{}", id="object-of-no-kind"),
+    pytest.param(b'{"kind": "Status"}', id="status"),
+    pytest.param(b'{"kind": "Lease", "spec": ["a"]}', id="spec-that-is-no-map"),
+]
+
+
+@pytest.mark.parametrize("answer", NO_LEASES)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_an_answer_that_is_no_lease_is_said_and_asked_for_again(
+    method: str, answer: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    leases = Leases()
+    leases.answers[method] = answer
+    if method == "GET":
+        # Another one than 404, after which it would be made.
+        leases.lease = {"kind": "Lease", "metadata": {"resourceVersion": "0"}, "spec": {}}
+    replica = Replica(leases, "a")
+    async with taking_part(replica):
+        await become(lambda: "the lease can't be read or written" in caplog.text)
+        leases.answers.clear()
+        await replica.until(works=True)
+
+
+@pytest.mark.parametrize("answer", NO_LEASES)
+async def test_a_leader_whose_lease_can_not_be_read_stops_in_time(answer: bytes) -> None:
+    leases = Leases()
+    replica = Replica(leases, "a")
+    async with taking_part(replica):
+        await replica.until(works=True)
+        leases.answers["GET"] = answer
+        await replica.until(works=False)
+        leases.answers.clear()
+        await replica.until(works=True)
 
 
 async def test_a_fault_of_the_leader_is_told_and_the_lease_given_up() -> None:

@@ -298,6 +298,21 @@ def test_an_error_says_where_and_never_quotes_what_may_be_a_secret(text: str, li
 
 
 @pytest.mark.parametrize(
+    ("word", "want"),
+    [(".nan", "NaN"), (".NaN", "NaN"), (".inf", "+Inf"), ("+.Inf", "+Inf"), ("-.INF", "-Inf")],
+)
+def test_in_a_scenario_what_is_no_number_is_the_text_that_prometheus_writes(
+    word: str, want: str
+) -> None:
+    text = f"values: [{word}]\nkind: GpuScenario"
+
+    assert load_documents(text, "f")[0].value["values"] == [want]
+    with pytest.raises(ManifestError, match="has no form in JSON") as caught:
+        load_documents(f"{text}\n---\na: {word}", "f")
+    assert caught.value.line == 4
+
+
+@pytest.mark.parametrize(
     "number",
     [
         pytest.param("123456789" * 200, id="yaml"),

@@ -252,7 +252,7 @@ def test_all_that_concerns_gpus_is_read() -> None:
                 }
             },
             "cpu": {"requests": {"floor": "1"}, "limits": {"upsize": False}},
-            "memory": {"limits": {"ceiling": "1Gi"}},
+            "memory": {"requests": {"floor": "128Gi"}, "limits": {"ceiling": "1Gi"}},
         },
         "kai": {
             "queue": "team",
@@ -302,11 +302,12 @@ def test_all_that_concerns_gpus_is_read() -> None:
         pytest.param("0.1", "0.1", id="decimal"),
         pytest.param("333m", "0.333", id="milli"),
         pytest.param("2k", "2000", id="kilo"),
-        pytest.param("0.123456789", "0.123456789", id="nano"),
+        pytest.param("10k", "10000", id="as-much-as-may-be"),
+        pytest.param("0.123456789", "0.123457", id="as-it-is-stored"),
         pytest.param("0", "0", id="zero"),
     ],
 )
-def test_a_bound_is_exact(text: str, want: str) -> None:
+def test_a_bound_is_a_quantity(text: str, want: str) -> None:
     floor = strategy(requests={"floor": text}).bounds.floor
 
     assert str(floor) == want
@@ -509,6 +510,15 @@ def test_a_cluster_policy_that_is_wrong_is_refused(path: str, value: Any, proble
             REQUESTS, {"containers": {"a": {"floor": "2", "ceiling": "1"}}},
             "container a: the floor 2 is above the ceiling 1", id="its-own",
         ),
+        pytest.param(
+            REQUESTS, {"floor": "10001"}, "the floor 10001 is above 10000 GPUs, more than any node has",
+            id="more-than-any-node-has",
+        ),
+        pytest.param(
+            REQUESTS, {"containers": {"a": {"floor": "10P"}}},
+            "container a: the floor 10000000000000000 is above 10000 GPUs", id="unit-too-much",
+        ),
+        pytest.param(REQUESTS, {"floor": "1e45"}, "is above 10000 GPUs", id="beyond-all-numbers"),
         pytest.param(f"{REQUESTS}.floor", "one", "is not a Kubernetes quantity", id="no-quantity"),
         pytest.param(f"{REQUESTS}.floor", 1, "must be text, got number", id="number"),
         pytest.param(f"{REQUESTS}.floor", "-1", "must not be negative", id="negative"),
@@ -604,7 +614,8 @@ def test_settings_that_are_wrong_are_refused(path: str, value: Any, problem: str
         ),
         pytest.param(
             with_value(make_policy(), "metadata.creationTimestamp", "yesterday"),
-            "metadata.creationTimestamp: must be a time (RFC 3339)",
+            "metadata.creationTimestamp: must be a time such as 2026-01-01T00:00:00Z, got"
+            " 'yesterday'",
             id="age",
         ),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webhook.model.rightsizing.amounts import EXACT, format_amount
 from webhook.model.rightsizing.policies import Direction, DocumentKey, Mode, Scheduler, Signal
 from webhook.model.rightsizing.recommendations import (
     BaselineAmount,
@@ -25,7 +28,6 @@ from webhook.model.rightsizing.recommendations import (
     SignalState,
     StatusCondition,
     WorkloadRef,
-    format_amount,
     read_recommendation,
     recommendation_name,
     write_recommendation,
@@ -104,6 +106,7 @@ def test_amounts_durations_and_times_are_text() -> None:
         "llm-0",
         Decimal("0.960"),
         ("a",),
+        12,
     )
     state = make_state(
         signals={Signal.COMPUTE: SignalState(Direction.UPSIZE, upsize=evaluation)},
@@ -134,6 +137,7 @@ def test_amounts_durations_and_times_are_text() -> None:
                     "pod": "llm-0",
                     "candidate": "0.96",
                     "missing": ["a"],
+                    "missingCount": 12,
                 },
             }
         },
@@ -144,13 +148,18 @@ def test_amounts_durations_and_times_are_text() -> None:
 
 def test_what_the_webhook_needs_is_written_down() -> None:
     selected = make_selected(
-        scheduler=Scheduler.KAI, mode=Mode.RECOMMEND, queue="team", policies={"b": POLICY}
+        scheduler=Scheduler.KAI,
+        mode=Mode.RECOMMEND,
+        queue="team",
+        policies={"b": POLICY},
+        ceilings={"inference": Decimal("1.5")},
     )
 
     assert write_status(LLM, RecommendationStatus(selected=selected))["selected"] == {
         "policy": {"kind": "GpuReactivePolicy", "namespace": "default", "name": "gpu-reactive"},
         "strategy": {"kind": "AutomationStrategy", "namespace": "default", "name": "gpu"},
         "amounts": {"inference": "0.96"},
+        "ceilings": {"inference": "1.5"},
         "policies": {
             "b": {"kind": "GpuReactivePolicy", "namespace": "default", "name": "gpu-reactive"}
         },
@@ -177,6 +186,12 @@ def test_what_the_webhook_needs_is_written_down() -> None:
         pytest.param("2E+1", "20", id="exponent"),
         pytest.param("1E-6", "0.000001", id="small"),
         pytest.param("0.0", "0", id="zero"),
+        pytest.param("-0", "0", id="zero-below"),
+        pytest.param("0.0000005", "0", id="half-of-the-last-place"),
+        pytest.param("1.0000015", "1.000002", id="seventh-place"),
+        pytest.param("9223372036854775807.5", "9223372036854775807.5", id="64-bits"),
+        pytest.param("1e308", "100000000000000000000", id="largest-sample"),
+        pytest.param("-1e308", "-100000000000000000000", id="below-all"),
     ],
 )
 def test_an_amount_is_plain_text(amount: str, want: str) -> None:
@@ -361,6 +376,40 @@ def test_what_is_written_is_read_as_the_same(recommendation: GpuRecommendation) 
     assert read_recommendation(manifest) == recommendation
 
 
+# What samples and quantities make, with the digits that quotients of them may have.
+EMITTED = st.builds(
+    lambda digits, exponent: Decimal(digits).scaleb(exponent, EXACT),
+    st.integers(0, 10**40) | st.integers(0, 10**6),
+    st.integers(-1000, 400),
+)
+
+
+@given(EMITTED, EMITTED)
+def test_whatever_is_decided_is_stored_so_that_it_can_be_read(a: Decimal, b: Decimal) -> None:
+    evaluation = SignalEvaluation(80, timedelta(minutes=5), a, b, "llm-0", a)
+    amounts = {"inference": a, "sidecar": b}
+    state = make_state(
+        baseline={"inference": BaselineAmount(a, NOW)},
+        current=amounts,
+        recommendation=amounts,
+        total=EXACT.add(a, b),
+        signals={Signal.COMPUTE: SignalState(upsize=evaluation)},
+    )
+    written = write_recommendation(
+        make_recommendation(policies=(state,), selected=make_selected(amounts=amounts))
+    )
+
+    read = read_recommendation(json.loads(json.dumps(written)))
+    assert read.unread == ()
+    assert write_recommendation(read) == written
+    (stored,) = read.status.policies
+    assert all(
+        abs(stored.current[name] - amount) <= Decimal("5e-7") or amount > 10**20
+        for name, amount in amounts.items()
+    )
+    assert len(written["status"]["policies"][0]["signals"]["compute"]["upsize"]["usage"]) <= 28
+
+
 def test_a_time_elsewhere_is_the_same_time() -> None:
     elsewhere = NOW.astimezone(timezone(timedelta(hours=5, minutes=30)))
     manifest = write_recommendation(make_recommendation(evaluated_at=elsewhere))
@@ -386,24 +435,147 @@ def test_what_a_later_version_wrote_is_left_out() -> None:
 
 def test_what_cant_be_read_is_told_with_its_path() -> None:
     manifest = write_recommendation(make_recommendation())
-    del manifest["spec"]["workloadRef"]["name"]
     manifest["status"]["evaluatedAt"] = "now"
     state = manifest["status"]["policies"][0]
     state |= {"total": 1, "driver": "power"}
     state["baseline"]["inference"]["amount"] = "1e3"
     state["signals"] = {"compute": {"upsize": {"thresholdPercent": 1, "window": "1d"}}}
-    with pytest.raises(ExceptionGroup) as raised:
-        read_recommendation(manifest)
 
-    told = {str(error).split(": ")[0] for error in raised.value.exceptions}
+    told = {error.path for error in read_recommendation(manifest).unread}
     assert told == {
-        "spec.workloadRef.name",
         "status.evaluatedAt",
         "status.policies[0].total",
         "status.policies[0].driver",
         "status.policies[0].baseline.inference.amount",
         "status.policies[0].signals.compute.upsize.window",
     }
+
+
+SPOILT_KEY = {"kind": "GpuReactivePolicy", "namespace": 1, "name": "x"}
+READ = make_recommendation(
+    policies=(make_state(), replace(make_state(), policy=STRATEGY)),
+    conditions=(StatusCondition("Ready", "True", "Evaluated"),) * 2,
+    eviction=Eviction("llm-0", "u", NOW, NOW),
+    reasons=("a",),
+)
+FIRST, SECOND = READ.status.policies
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "want"),
+    [
+        pytest.param(("evaluatedAt",), "0001-01-01T00:00:00+14:00", {"evaluated_at": None}, id="beyond-the-calendar"),
+        pytest.param(("evaluatedAt",), 7, {"evaluated_at": None}, id="no-text"),
+        pytest.param(("reasons",), "a", {"reasons": ()}, id="no-list"),
+        pytest.param(("policies",), {}, {"policies": ()}, id="no-policies"),
+        pytest.param(("policies", 0), [], {"policies": (SECOND,)}, id="no-policy"),
+        pytest.param(("policies", 1, "policy"), SPOILT_KEY, {"policies": (FIRST,)}, id="policy-of-no-name"),
+        pytest.param(
+            ("policies", 0, "baseline", "inference", "amount"), "1e3",
+            {"policies": (replace(FIRST, baseline={}), SECOND)}, id="baseline",
+        ),
+        pytest.param(
+            ("policies", 0, "baseline", "more"), {"amount": "1"},
+            {"policies": READ.status.policies}, id="one-baseline-of-two",
+        ),
+        pytest.param(
+            ("policies", 1, "recommendation", "more"), None,
+            {"policies": (FIRST, replace(SECOND, recommendation={}))}, id="recommendation-as-a-whole",
+        ),
+        pytest.param(
+            ("policies", 0, "signals"), {"power": {}, "memory": {}, "compute": {"upsize": 1}},
+            {"policies": (replace(FIRST, signals={Signal.MEMORY: SignalState()}), SECOND)}, id="signals",
+        ),
+        pytest.param(
+            ("policies", 0, "total"), "9" * 41,
+            {"policies": (replace(FIRST, total=None), SECOND)}, id="too-long",
+        ),
+        pytest.param(("selected", "pauseUntil"), 1, {"selected": None}, id="half-of-what-is-selected"),
+        pytest.param(("selected", "amounts", "x"), "1e3", {"selected": None}, id="an-amount-that-is-selected"),
+        pytest.param(("eviction", "since"), "9999-12-31T23:59:59-14:00", {"eviction": None}, id="eviction"),
+        pytest.param(
+            ("conditions", 0, "lastTransitionTime"), "x",
+            {"conditions": READ.status.conditions[1:]}, id="one-condition-of-two",
+        ),
+    ],
+)  # fmt: skip
+def test_of_a_spoilt_status_the_rest_counts(
+    path: tuple[str | int, ...], value: Any, want: Mapping[str, Any]
+) -> None:
+    manifest = json.loads(json.dumps(write_recommendation(READ)))
+    whole = copy.deepcopy(manifest)
+    *above, last = path
+    place = manifest["status"]
+    for step in above:
+        place = place[step]
+    place[last] = value
+    spoilt = copy.deepcopy(manifest)
+    read = read_recommendation(manifest)
+
+    assert read.status == replace(READ.status, **want)
+    assert read.unread
+    assert manifest == spoilt != whole
+    assert read_recommendation(write_recommendation(read)) == replace(read, unread=())
+
+
+# What may stand anywhere in a status: the CRD keeps fields that it doesn't know, and any text.
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | st.sampled_from(("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-23:59", "1", "10m")),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+PATHS = [
+    ("evaluatedAt",),
+    ("policies",),
+    ("policies", 0),
+    ("policies", 1, "policy"),
+    ("policies", 1, "baseline"),
+    ("policies", 0, "baseline", "inference", "since"),
+    ("policies", 0, "signals"),
+    ("policies", 0, "current", "inference"),
+    ("selected", "amounts"),
+    ("selected",),
+    ("eviction", "at"),
+    ("conditions", 1),
+    ("conditions",),
+    ("reasons", 0),
+]
+
+
+@given(st.dictionaries(st.sampled_from(PATHS), JSON, max_size=4))
+def test_no_status_is_beyond_reading(spoilt: Mapping[tuple[str | int, ...], Any]) -> None:
+    """Whatever somebody writes there, the workload goes on with what is left."""
+    manifest = json.loads(json.dumps(write_recommendation(READ)))
+    # The deepest first, so that all of them are there.
+    for path, value in sorted(spoilt.items(), key=lambda item: -len(item[0])):
+        *above, last = path
+        place = manifest["status"]
+        for step in above:
+            place = place[step]
+        place[last] = value
+    read = read_recommendation(manifest)
+
+    assert read.workload == LLM
+    again = read_recommendation(json.loads(json.dumps(write_recommendation(read))))
+    assert again == replace(read, unread=())
+
+
+def test_one_that_names_no_workload_tells_all_its_problems() -> None:
+    manifest = write_recommendation(make_recommendation())
+    del manifest["spec"]["workloadRef"]["name"]
+    manifest["status"]["evaluatedAt"] = "now"
+    with pytest.raises(ExceptionGroup) as raised:
+        read_recommendation(manifest)
+
+    told = [str(error).split(": ")[0] for error in raised.value.exceptions]
+    assert told == ["spec.workloadRef.name", "status.evaluatedAt"]
 
 
 @pytest.mark.parametrize("manifest", [{}, {"spec": 1, "status": []}, {"metadata": "x"}])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.gpu_documents import (
     JsonObject,
@@ -82,6 +84,85 @@ def test_about_a_sound_document_nothing_is_said(manifest: JsonObject) -> None:
 )  # fmt: skip
 def test_a_policy_that_can_hardly_be_meant_is_told_so(path: str, value: Any, want: str) -> None:
     assert warnings(with_value(make_quiet_policy(), path, value)) == [f"{path}: {want}"]
+
+
+def make_thresholds(
+    upsize: int, headroom: int, scale_back: int, scale_back_headroom: int
+) -> JsonObject:
+    policy = make_quiet_policy()
+    for path, value in {
+        "upsize.thresholdPercent": upsize,
+        "upsize.headroomPercent": headroom,
+        "scaleBack.thresholdPercent": scale_back,
+        "scaleBack.headroomPercent": scale_back_headroom,
+    }.items():
+        policy = with_value(policy, f"{MEMORY}.{path}", value)
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "want"),
+    [
+        pytest.param((120, 20, 80, 20), [], id="defaults"),
+        pytest.param((125, 20, 60, 20), [], id="wide-apart"),
+        pytest.param((80, 25, 80 - 1, 25), [], id="in-use-as-much-as-starts-an-upsize"),
+        pytest.param((90, 25, 80, 25), [], id="in-use-as-much-as-starts-no-scale-back"),
+        pytest.param(
+            (80, 25, 50, 10),
+            [
+                "scaleBack.headroomPercent: 10 % of headroom leaves 90.9 % in use, above the upsize"
+                " threshold of 80 %: an upsize follows a scale-back at once, and pods may be"
+                " evicted for ever; set it to 25 or more"
+            ],
+            id="scale-back-to-where-an-upsize-begins",
+        ),
+        pytest.param(
+            (81, 23, 50, 24),
+            [
+                "upsize.headroomPercent: 23 % of headroom leaves 81.3 % in use, above the upsize"
+                " threshold of 81 %: each evaluation asks for an upsize again, also where that is"
+                " less than a pod has; set it to 24 or more"
+            ],
+            id="upsize-to-where-it-begins-again",
+        ),
+        pytest.param(
+            (90, 50, 67, 50),
+            [
+                "scaleBack.thresholdPercent: an upsize with 50 % of headroom leaves 66.7 % in use,"
+                " below the scale-back threshold of 67 %: a scale-back follows at once; set it to"
+                " 66 or less"
+            ],
+            id="upsize-to-where-a-scale-back-begins",
+        ),
+        pytest.param(
+            (1, 0, 2, 0),
+            [
+                "upsize.headroomPercent: 0 % of headroom leaves 100 % in use, above the upsize"
+                " threshold of 1 %: each evaluation asks for an upsize again, also where that is"
+                " less than a pod has; set it to 9900 or more",
+                "scaleBack.thresholdPercent: 2 % is not below the upsize threshold of 1 %: an"
+                " amount may go up and down for ever",
+            ],
+            id="thresholds-that-cross-are-told-once",
+        ),
+    ],
+)
+def test_settings_whose_own_result_starts_the_next_change_are_told(
+    thresholds: tuple[int, int, int, int], want: list[str]
+) -> None:
+    assert warnings(make_thresholds(*thresholds)) == [f"{MEMORY}.{text}" for text in want]
+
+
+@given(
+    st.tuples(st.integers(1, 300), st.integers(0, 300), st.integers(1, 300), st.integers(0, 300))
+)
+def test_what_a_warning_says_to_set_is_enough(thresholds: tuple[int, int, int, int]) -> None:
+    policy = make_thresholds(*thresholds)
+    for warning in warnings_of(policy):
+        _, is_told, value = warning.problem.partition("set it to ")
+        if is_told:
+            better = with_value(policy, warning.path, int(value.split()[0]))
+            assert warning.path not in [each.path for each in warnings_of(better)]
 
 
 def test_a_share_of_what_a_container_has_may_be_more_than_100() -> None:

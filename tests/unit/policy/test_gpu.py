@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -33,7 +34,9 @@ from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Con
 from webhook.model.rightsizing.injections import GpuLimit, GpuRoom, Injection
 from webhook.model.rightsizing.policies import Scheduler
 from webhook.patch import Editor
+from webhook.policy.gpu.before import GPU_BEFORE, format_before, parse_before
 from webhook.policy.gpu.injection import GpuPlan, plan_injection
+from webhook.policy.gpu.pod import read_gpus
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ONE = ("1", "1")
@@ -139,7 +142,47 @@ def test_changes_tell_pointer_field_container_and_both_values() -> None:
     assert told == [
         (("resources", "limits", GPU), *field),
         (("resources", "requests", GPU), *field),
+        ((), f"annotations[{GPU_BEFORE}]", "podMetadata", "", None, "main=1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("noted", "shown", "want"),
+    [
+        pytest.param("draft=3", "draft=3", "draft=3,main=1", id="of-another-container"),
+        pytest.param("main=9", "main=9", "main=1", id="of-an-earlier-pass"),
+        pytest.param("token: abc", None, "main=1", id="no-note-of-ours"),
+    ],
+)
+def test_what_was_noted_of_other_containers_stays(noted: str, shown: str | None, want: str) -> None:
+    pod = make_gpu_pod(main("1"), annotations={GPU_BEFORE: noted})
+
+    plan = plan_injection(pod, make_injection())
+
+    assert (plan.changes[-1].old, plan.changes[-1].new) == (shown, want)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "text"),
+    [
+        ({}, ""),
+        ({"main": "1"}, "main=1"),
+        ({"main": "0", "draft-2": "0.333"}, "draft-2=0.333,main=0"),
+        ({"main": "1e-40"}, f"main=0.{'0' * 39}1"),
+    ],
+)
+def test_what_was_asked_for_is_noted_and_read_again(amounts: dict[str, str], text: str) -> None:
+    exact = {name: Fraction(amount) for name, amount in amounts.items()}
+
+    assert format_before(exact) == text
+    assert parse_before(text) == exact
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1, {}, "main", "main=", "main=-1", "main=1e9", "main=1;draft=2", "main=1,"]
+)
+def test_what_is_no_note_says_nothing(value: Any) -> None:
+    assert parse_before(value) == {}
 
 
 def test_a_share_stays_where_the_strategy_writes_whole_gpus() -> None:
@@ -197,7 +240,7 @@ def test_from_one_on_gpus_are_whole_and_no_annotation_of_a_share_is_left(
     done = injected(pod, make_kai_injection({"main": amount}))
 
     assert whole_gpus(done) == {"main": (written, written)}
-    assert done["metadata"]["annotations"] == {"mine": "stays"}
+    assert done["metadata"]["annotations"] == {"mine": "stays", GPU_BEFORE: "main=0.5"}
     assert done["spec"]["schedulerName"] == "kai-scheduler"
 
 
@@ -272,7 +315,7 @@ def test_the_container_of_a_new_share_is_named(
         ("0.5", "0.25", "0.25"),
         ("5e-1", "0.6", "0.6"),
         (".5", "0.6", "0.6"),
-        ("0.333", "0.333", "0.34"),
+        ("0.333", "0.3331", "0.34"),
     ],
 )
 def test_a_share_changes_in_one_value(asked: str, amount: str, written: str) -> None:
@@ -286,7 +329,8 @@ def test_a_share_changes_in_one_value(asked: str, amount: str, written: str) -> 
     plan = plan_injection(pod, make_kai_injection({"main": amount}))
 
     assert [(change.path[-1], change.old, change.new) for change in plan.changes] == [
-        (FRACTION, asked, written)
+        (FRACTION, asked, written),
+        (GPU_BEFORE, None, format_before({"main": Fraction(asked)})),
     ]
 
 
@@ -320,6 +364,7 @@ def test_shares_of_several_devices_stay_on_so_many(
     [
         pytest.param({FRACTION: "0.5"}, None, "0.491", id="share"),
         pytest.param({FRACTION: "0.50"}, None, "0.5", id="share-otherwise-spelt"),
+        pytest.param({FRACTION: "0.333"}, None, "0.333", id="share-that-would-be-rounded"),
         pytest.param({FRACTION: "0.5", DEVICES: "2"}, None, "0.99", id="shares-of-two"),
         pytest.param({}, "1", "1", id="whole"),
         pytest.param({}, "1", "0.995", id="whole-after-rounding"),
@@ -745,7 +790,7 @@ def test_skipped_containers_stay_as_they_are(
 
     plan = plan_injection(pod, make_injection({"main": "2", "draft": "2"}, controls=controls))
 
-    assert {change.item for change in plan.changes} == written
+    assert {change.item for change in plan.changes if change.item} == written
     skipped = {"main", "draft"} - written
     assert [f"container {name} is to be skipped" in plan.reason for name in skipped] == [
         True
@@ -849,6 +894,66 @@ def test_where_a_limit_range_wants_whole_gpus_there_is_no_share(kind: str) -> No
     assert "LimitRange" in reason(pod, injection)
 
 
+# -- the ceiling, after rounding --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "amount", "ceiling", "want"),
+    [
+        pytest.param("1", "1.5", "1.5", "1", id="what-it-has-is-all-that-is-allowed"),
+        pytest.param("1", "2.4", "2.5", "2", id="lowered-to-what-is-allowed"),
+        pytest.param("1", "2.4", "3", "3", id="rounded-up-within-it"),
+        pytest.param("0", "1.5", "1.5", "1", id="the-first-one"),
+    ],
+)
+@pytest.mark.parametrize("make", [make_injection, make_kai_injection])
+def test_whole_gpus_are_not_rounded_up_beyond_the_ceiling(
+    asked: str, amount: str, ceiling: str, want: str, make: Any
+) -> None:
+    pod = make_gpu_pod(main(asked))
+    plan = plan_injection(pod, make({"main": amount}, ceilings={"main": Decimal(ceiling)}))
+
+    assert plan.reason == ""
+    assert whole_gpus(applied(pod, plan)) == {"main": (want, want)}
+
+
+@pytest.mark.parametrize(
+    ("portion", "devices", "amount", "ceiling", "want"),
+    [
+        pytest.param("0.5", "1", "0.755", "0.755", "0.75", id="a-share"),
+        pytest.param("0.5", "1", "0.995", "0.995", "0.99", id="a-share-that-would-be-whole"),
+        pytest.param("0.4", "2", "0.99", "0.99", "0.49", id="of-two-devices"),
+    ],
+)
+def test_shares_are_not_rounded_up_beyond_the_ceiling(
+    portion: str, devices: str, amount: str, ceiling: str, want: str
+) -> None:
+    pod = make_gpu_pod(make_container("main"), annotations={FRACTION: portion, DEVICES: devices})
+    ceilings = {"main": Decimal(ceiling)}
+
+    assert share_of(injected(pod, make_kai_injection({"main": amount}, ceilings=ceilings))) == {
+        FRACTION: want,
+        DEVICES: devices,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "amount", "ceiling"),
+    [
+        pytest.param("2", "1.5", "1.5", id="less-than-it-has"),
+        pytest.param("0", "0.5", "0.5", id="no-whole-gpu"),
+    ],
+)
+def test_where_the_ceiling_leaves_less_than_is_there_nothing_is_written(
+    asked: str, amount: str, ceiling: str
+) -> None:
+    injection = make_injection({"main": amount}, ceilings={"main": Decimal(ceiling)})
+
+    assert reason(make_gpu_pod(main(asked)), injection).startswith(
+        f"the strategy's ceiling is {ceiling}, and rounded up main would have "
+    )
+
+
 # -- properties ------------------------------------------------------------------------------------
 
 
@@ -898,7 +1003,8 @@ def injections(draw: st.DrawFn) -> Injection:
     )
     flags = {name: draw(st.booleans()) for name in ("upsize", "downsize", "set_from_unspecified")}
     allowed = flags if draw(st.booleans()) else {}
-    return make_injection(amounts, scheduler=scheduler, queue="gpus", **allowed)
+    ceilings = {name: Decimal(amount) for name, amount in amounts.items() if draw(st.booleans())}
+    return make_injection(amounts, scheduler=scheduler, queue="gpus", ceilings=ceilings, **allowed)
 
 
 @given(pods(), injections())
@@ -913,6 +1019,18 @@ def test_a_pod_comes_out_as_one_that_is_accepted_or_as_it_was(
         assert kai_refusals(done) == [] or injection.scheduler is Scheduler.NONE
     else:
         assert done == pod
+
+
+@given(pods(), injections())
+def test_nobody_is_given_more_than_the_ceiling(pod: JsonObject, injection: Injection) -> None:
+    plan = plan_injection(pod, injection)
+    if plan.changes:
+        before, after = read_gpus(pod), read_gpus(applied(pod, plan))
+        asked = {each.name: before.asked(each) for each in before.containers}
+        for container in after.containers:
+            ceiling = injection.ceilings.get(container.name)
+            if ceiling is not None and after.asked(container) > asked[container.name]:
+                assert after.asked(container) <= ceiling
 
 
 @given(pods(), injections())

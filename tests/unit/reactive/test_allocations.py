@@ -54,8 +54,8 @@ def test_a_container_has_the_whole_gpus_that_it_asks_for(
         ),
         pytest.param(
             {FRACTION: "0.333333333333333333333333333333"},
-            {"main": "0.333333333333333333333333333333", "sidecar": None},
-            id="exactly",
+            {"main": "0.333333", "sidecar": None},
+            id="as-it-is-stored",
         ),
     ],
 )

@@ -35,9 +35,10 @@ from webhook.model.rightsizing.policies import (
     ReactivePolicy,
     Signal,
 )
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.bounding import bound
 from webhook.reactive.decisions.choose import contributors, select
-from webhook.reactive.decisions.states import Change, Evaluation, Recommendation, SignalReport
+from webhook.reactive.decisions.states import Evaluation, Recommendation, SignalReport
 
 TWO = {"a": "1", "b": "1"}
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.gpu_rounds import COMPUTE, amounts, make_policy
 from webhook.model.rightsizing.policies import DEFAULT_PRIORITIES, Mode, ReactivePolicy, Signal
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.choose import Opinion, contributors, select
-from webhook.reactive.decisions.states import Change, Evaluation, Recommendation, SignalReport
+from webhook.reactive.decisions.states import Evaluation, Recommendation, SignalReport
 
 OLD, NEW = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER = "ClusterGpuReactivePolicy"

@@ -12,7 +12,6 @@ from tests.gpu_rounds import (
     COMPUTE,
     MEMORY,
     NOW,
-    SCALE_BACK,
     UPSIZE,
     evaluate,
     load,
@@ -25,8 +24,9 @@ from tests.gpu_rounds import (
     samples_of,
 )
 from webhook.model.rightsizing.policies import Direction, Signal
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.decide import decide
-from webhook.reactive.decisions.states import Change, ObservedPod, Readings, WorkloadState
+from webhook.reactive.decisions.states import ObservedPod, Readings, WorkloadState
 
 RAISED = make_state({"main": "2"}, COMPUTE, baseline={"main": "1"})
 RAISED_POD = make_pod(main="2")
@@ -140,6 +140,14 @@ def test_a_pod_that_is_too_young_to_be_measured_keeps_what_it_was_made_with() ->
     assert "not measured, as it is younger than 15m: pod llm-0" in evaluation.reasons
 
 
+@pytest.mark.parametrize("age", ["1m", None])
+def test_a_new_pod_that_was_not_given_its_amount_does_not_withdraw_it(age: str | None) -> None:
+    evaluation = evaluate([make_pod(age=age)], load("0", "0"), state=RAISED)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "2"})
+    assert evaluation.reasons[-1] == "the previous recommendation stays: no pod is measured yet"
+
+
 def test_one_pod_that_differs_is_enough_to_keep_it() -> None:
     pods = [make_pod("llm-0"), make_pod("llm-1", age="1m", main="2")]
 
@@ -177,6 +185,14 @@ def test_a_baseline_of_zero_allows_nothing_and_divides_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("usage", ["0", "10", "150"])
+def test_a_baseline_of_zero_takes_nothing_from_anybody(usage: str) -> None:
+    state = make_state(baseline={"main": "0"})
+    evaluation = evaluate([make_pod(main="1")], load(usage), state=state)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.NONE, None)
+
+
 def test_an_allocation_of_zero_can_have_no_share_of_a_total() -> None:
     state = make_state(baseline={"main": "1"})
     evaluation = evaluate([make_pod(main="0")], load("150"), state=state)
@@ -195,35 +211,55 @@ def test_the_baseline_is_taken_from_the_hottest_eligible_pod() -> None:
     assert evaluation.signals[COMPUTE].pod == "llm-1"
 
 
-def test_what_was_never_raised_is_not_held_at_its_amount() -> None:
-    """A recommendation of what a pod has by itself would stand against the next deployment."""
-    evaluation = evaluate([make_pod()], load("10", "10"))
+def test_an_idle_workload_is_recommended_what_it_has_and_nothing_is_recorded() -> None:
+    """What a pod has before the first upsize is the baseline, whatever it will be by then."""
+    first = evaluate([make_pod()], load("10", "10"))
+    again = evaluate([make_pod()], load("10", "10"), state=first.state)
+
+    assert (first.change, recommended(first)) == (Change.SCALE_BACK, {"main": "1"})
+    assert (again.change, again.recommendation) == (Change.KEPT, first.recommendation)
+    assert (first.baseline, again.baseline) == ({}, {})
+
+
+def test_what_has_returned_to_its_baseline_is_kept_there() -> None:
+    state = make_state(baseline={"main": "1"})
+    evaluation = evaluate([make_pod()], load("10", "10"), state=state)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "1"})
+
+
+def test_pods_that_differ_before_the_first_upsize_have_no_baseline_to_go_back_to() -> None:
+    """In a rollout, what the old pods have must not be held against the new template."""
+    pods = [make_pod("llm-0"), make_pod("llm-1", age="1m", main="2")]
+    calm = {pod.name: {"main": "10"} for pod in pods}
+    evaluation = evaluate(pods, make_readings(calm, calm))
 
     assert (evaluation.change, recommended(evaluation)) == (Change.NONE, None)
-    assert evaluation.signals[COMPUTE].wants is SCALE_BACK
-    assert evaluation.reasons[-1] == "nothing to scale back: no pod has more than its baseline"
+    assert evaluation.reasons[-1] == (
+        "no baseline of main is known, and pods llm-0 and llm-1 have different amounts of it"
+    )
 
 
-def test_a_cap_at_the_baseline_recommends_nothing() -> None:
+def test_a_cap_at_the_baseline_recommends_the_baseline() -> None:
     policy = make_policy(compute=make_signal(max_percent=100))
     evaluation = evaluate([make_pod()], load("150"), policy=policy)
 
-    assert (evaluation.change, recommended(evaluation), evaluation.baseline) == (
-        Change.NONE,
-        None,
-        {},
-    )
+    assert (evaluation.change, recommended(evaluation)) == (Change.UPSIZE, {"main": "1"})
+    assert set(evaluation.baseline) == {"main"}
 
 
-def test_who_needs_more_does_not_get_less() -> None:
-    """Somebody gave the pod more than maxPercent of the baseline."""
+def test_the_cap_counts_also_where_somebody_gave_more() -> None:
     state = make_state(baseline={"main": "1"})
     evaluation = evaluate([make_pod(main="3")], load("390"), state=state)
 
-    assert recommended(evaluation) is None
-    assert "compute: no upsize, as 2 GPUs is less than the 3 GPUs that pod llm-0 has" in (
-        evaluation.reasons
-    )
+    assert (evaluation.change, recommended(evaluation)) == (Change.UPSIZE, {"main": "2"})
+
+
+def test_an_upsize_is_the_hottest_plus_headroom_also_where_that_is_less_than_the_pod_has() -> None:
+    policy = make_policy(compute=make_signal(upsize=50, scale_back=20))
+    evaluation = evaluate([make_pod()], load("60"), policy=policy)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.UPSIZE, {"main": "0.72"})
 
 
 def test_a_policy_that_is_tightened_takes_back_what_it_gave() -> None:
@@ -233,17 +269,19 @@ def test_a_policy_that_is_tightened_takes_back_what_it_gave() -> None:
     assert recommended(evaluation) == {"main": "1.5"}
 
 
-@pytest.mark.parametrize(
-    ("usage", "want"),
-    [
-        pytest.param("190", {"main": "2"}, id="no-more-than-it-has"),
-        pytest.param("150", {"main": "1.8"}, id="with-headroom"),
-    ],
-)
-def test_a_scale_back_never_asks_for_more(usage: str, want: dict[str, str]) -> None:
-    policy = make_policy(compute=make_signal(scale_back=100))
+def test_a_scale_back_is_the_hottest_plus_headroom_also_where_that_is_more_than_the_pod_has() -> (
+    None
+):
+    policy = make_policy(compute=make_signal(scale_back=90))
+    first = evaluate([make_pod()], load("89"), policy=policy)
+    raised = [make_pod(main="1.068")]
+    again = evaluate(raised, load("89"), policy=policy, state=first.state)
+    calm = evaluate(raised, load("10"), policy=policy, state=again.state)
 
-    assert recommended(evaluate([RAISED_POD], load(usage), policy=policy, state=RAISED)) == want
+    assert (first.change, recommended(first)) == (Change.SCALE_BACK, {"main": "1.068"})
+    assert first.baseline["main"].amount == 1
+    assert (again.change, recommended(again)) == (Change.KEPT, {"main": "1.068"})
+    assert (calm.change, recommended(calm)) == (Change.SCALE_BACK, {"main": "1"})
 
 
 def test_a_scale_back_confirms_nothing_above_the_cap() -> None:

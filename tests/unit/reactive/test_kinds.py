@@ -67,6 +67,11 @@ def rolling(given: Any, replicas: int, **more: Any) -> JsonObject:
     return {"spec": {"replicas": replicas, "strategy": update, **more}}
 
 
+def argo(strategy: str, **more: Any) -> JsonObject:
+    """Of a Rollout with eight replicas."""
+    return {"spec": {"replicas": 8, "strategy": {strategy: more}}}
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "want"),
     [
@@ -101,6 +106,11 @@ def rolling(given: Any, replicas: int, **more: Any) -> JsonObject:
             3,
             id="daemon-set-rounded-up",
         ),
+        pytest.param("Rollout", argo("canary", maxUnavailable=3), 3, id="argo-canary"),
+        pytest.param("Rollout", argo("canary", maxUnavailable="50%"), 4, id="argo-part"),
+        pytest.param("Rollout", argo("canary", steps=[]), 2, id="argo-default"),
+        pytest.param("Rollout", argo("blueGreen", maxUnavailable=4), 4, id="argo-blue-green"),
+        pytest.param("Rollout", {"spec": {"replicas": 8}}, 2, id="argo-without-strategy"),
     ],
 )
 def test_so_many_pods_may_be_away_as_in_a_rolling_update(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import selectors
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,6 +19,10 @@ from tests.gpu_cluster import make_object, make_running_pod
 from tests.gpu_documents import make_policy, make_settings, make_source, make_strategy
 from tests.unit.reactive.fakes import NOW, FakeKube, FakePrometheus, FakeView
 from webhook.errors import KubeError, PrometheusError, PrometheusFault
+from webhook.model.rightsizing.samples import Sample
+from webhook.policy.gpu.before import GPU_BEFORE
+from webhook.reactive.observation.cluster import Cluster
+from webhook.reactive.rounds.evictions import Recreator
 from webhook.reactive.rounds.loop import Reconciler
 from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
 
@@ -40,27 +48,46 @@ def quick_policy(name: str = "llm", **more: Any) -> JsonObject:
 
 
 STRATEGY = make_strategy(namespace="team-a")
+ROUNDS = "gatewright_reconcile_rounds_total"
+
+
+def make_upsized(name: str = "llm-1", before: str = "1", **more: Any) -> JsonObject:
+    """A pod into which two GPUs were written, in the place of what its template says."""
+    two = make_gpu_container(limit="2", request="2")
+    note = {"annotations": {GPU_BEFORE: f"main={before}"}}
+    return make_running_pod(name, two, owner=REPLICA_SET, **(note | more))
 
 
 class Place:
     """A Deployment with one pod that has a GPU, and all that looks at it."""
 
-    def __init__(self, *documents: JsonObject, pods: tuple[JsonObject, ...] = ()) -> None:
+    def __init__(
+        self,
+        *documents: JsonObject,
+        pods: tuple[JsonObject, ...] = (),
+        prometheus: FakePrometheus | None = None,
+    ) -> None:
         self.kube = FakeKube()
-        self.prometheus = FakePrometheus()
+        self.prometheus = prometheus or FakePrometheus()
         given = documents or (quick_policy(), STRATEGY)
         self.view = FakeView(self.kube, *given, DEPLOYMENT, REPLICA_SET)
         self.pods = pods or (make_running_pod(owner=REPLICA_SET),)
+        self.now = NOW
         metrics = Metrics()
         self.registry = metrics.registry
         self.metrics = ReconcilerMetrics(metrics)
+        self.watch(self.view)
+
+    def watch(self, view: FakeView) -> None:
+        """Begin anew with what *view* shows."""
+        self.view = view
         self.reconciler = Reconciler(
             self.kube,
-            self.view,
+            view,
             self.prometheus,
             namespace="gatewright",
             metrics=self.metrics,
-            clock=lambda: NOW,
+            clock=lambda: self.now,
             settle_s=0.0,
         )
 
@@ -93,6 +120,12 @@ class Place:
     def amounts(self) -> JsonObject:
         amounts: JsonObject = self.status.get("selected", {}).get("amounts", {})
         return amounts
+
+    def state(self, policy: str) -> JsonObject:
+        """What is stored of the policy of that name."""
+        (found,) = [s for s in self.status["policies"] if s["policy"]["name"] == policy]
+        state: JsonObject = found
+        return state
 
     def count(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
@@ -129,8 +162,22 @@ async def test_the_recommendation_belongs_to_its_workload() -> None:
 async def test_a_workload_that_uses_what_it_has_is_left_alone() -> None:
     place = await Place().healthy()
 
-    await place.round(compute="70")
+    await place.round(compute="70", memory="70")
 
+    assert place.amounts == {}
+    assert place.kube.evicted == []
+
+
+async def test_an_idle_workload_that_was_never_raised_is_recommended_what_it_has_and_nothing_is_written() -> (
+    None
+):
+    """Written into its pods, that would stand against the next amount of its owner."""
+    place = await Place().healthy()
+
+    await place.round(compute="10", memory="10")
+
+    (state,) = place.status["policies"]
+    assert (state["recommendation"], state["change"]) == ({"main": "1"}, "scaleBack")
     assert place.amounts == {}
     assert place.kube.evicted == []
 
@@ -150,13 +197,7 @@ async def test_a_new_reconciler_goes_on_where_the_last_one_stopped() -> None:
     """Nothing but the cluster is remembered."""
     first = await Place().healthy()
     await first.round(compute="95")
-    second = Place(
-        pods=(
-            make_running_pod(
-                "llm-1", make_gpu_container(limit="2", request="2"), owner=REPLICA_SET
-            ),
-        )
-    )
+    second = Place(pods=(make_upsized(),))
     second.kube.recommendations = first.kube.recommendations
     await second.healthy()
     second.prometheus.load("llm-1", compute="10")
@@ -169,16 +210,38 @@ async def test_a_new_reconciler_goes_on_where_the_last_one_stopped() -> None:
     assert second.kube.evicted == ["llm-1"]
 
 
+async def test_two_containers_return_to_what_each_had() -> None:
+    """Whole GPUs were written: in proportion to three and two, draft would keep two for ever."""
+
+    def pod(name: str, main: str, draft: str, **more: Any) -> JsonObject:
+        containers = [
+            make_gpu_container(each, limit=count, request=count)
+            for each, count in (("main", main), ("draft", draft))
+        ]
+        return make_running_pod(name, *containers, owner=REPLICA_SET, **more)
+
+    place = await Place(pods=(pod("llm-0", "2", "1"),)).healthy()
+    compute, memory = place.prometheus.percents["compute"], place.prometheus.percents["memory"]
+    compute["llm-0"], memory["llm-0"] = {"main": "190", "draft": "80"}, {"main": "9", "draft": "9"}
+    await place.round()
+    assert place.amounts == {"main": "2.16", "draft": "1.08"}
+    note = {GPU_BEFORE: "draft=1,main=2"}
+    place.pods = (pod("llm-1", "3", "2", annotations=note),)
+    compute["llm-1"] = memory["llm-1"] = {"main": "9", "draft": "9"}
+
+    await place.round()
+
+    assert place.amounts == {"main": "2", "draft": "1"}
+    assert place.kube.evicted == ["llm-0", "llm-1"]
+
+
 async def test_a_load_with_noise_moves_a_pod_once() -> None:
     """Also where the reconciler is a new one each time."""
     stored: dict[str, JsonObject] = {}
     evicted: list[str] = []
     for number in range(60):
-        count = "2" if evicted else "1"
         name = f"llm-{len(evicted)}"
-        pod = make_running_pod(
-            name, make_gpu_container(limit=count, request=count), owner=REPLICA_SET
-        )
+        pod = make_upsized(name) if evicted else make_running_pod(name, owner=REPLICA_SET)
         place = await Place(pods=(pod,)).healthy()
         place.kube.recommendations = stored
         place.prometheus.load(name, compute=["96", "88", "91.5", "84", "99"][number % 5])
@@ -188,6 +251,76 @@ async def test_a_load_with_noise_moves_a_pod_once() -> None:
         stored, evicted = place.kube.recommendations, [*evicted, *place.kube.evicted]
 
     assert evicted == ["llm-0"]
+
+
+def writes_of(place: Place) -> list[str]:
+    return [method for method, path in place.kube.calls if "gpurecommendations" in path]
+
+
+async def test_amounts_that_are_stored_are_written_once_more_with_the_note_alone() -> None:
+    place = Place()
+    await place.round(compute="95")
+    await place.healthy()
+    place.kube.calls.clear()
+
+    await place.round(compute="95")
+
+    assert place.kube.evicted == ["llm-0"]
+    assert writes_of(place) == ["PUT"]
+    assert place.status["eviction"]["pod"] == "llm-0"
+
+
+async def test_where_nobody_is_evicted_after_all_the_rest_is_stored_all_the_same() -> None:
+    place = Place()
+    await place.round(compute="95")
+    await place.healthy()
+    place.kube.mutates = False
+    place.kube.calls.clear()
+
+    await place.round(compute="95", memory="20")
+
+    assert place.kube.evicted == []
+    assert writes_of(place) == ["PUT"]
+    memory = place.status["policies"][0]["signals"]["memory"]
+    assert (
+        next(iter(memory[way] for way in ("upsize", "scaleBack") if way in memory))["usage"]
+        == "0.2"
+    )
+
+
+async def test_evictions_of_a_round_are_bounded_and_everybody_has_a_turn() -> None:
+    place = await Place().healthy()
+    names = ("a", "b", "c", "d", "e")
+    workloads = [make_object("Deployment", name, spec={"replicas": 1}) for name in names]
+    place.view.objects = [
+        quick_policy(),
+        STRATEGY,
+        *workloads,
+        *[
+            make_object("ReplicaSet", f"{each['metadata']['name']}-5d8", owner=each)
+            for each in workloads
+        ],
+    ]
+    place.pods = tuple(
+        [
+            make_running_pod(f"{name}-0", owner=make_object("ReplicaSet", f"{name}-5d8"))
+            for name in names
+        ]
+    )
+    for name in names:
+        place.prometheus.load(f"{name}-0", compute="95")
+    writer = place.reconciler._writer
+    place.reconciler._recreator = Recreator(place.kube, writer, place.metrics, most=2)
+    # Each stays due.
+    place.kube.faults["POST", "/eviction"] = BUDGET
+    asked: list[list[str]] = []
+    for _ in range(4):
+        place.kube.calls.clear()
+        await place.round()
+        paths = [path.split("/")[-2] for _, path in place.kube.calls if path.endswith("/eviction")]
+        asked.append(sorted(paths))
+
+    assert asked == [["a-0", "b-0"], ["c-0", "d-0"], ["a-0", "e-0"], ["b-0", "c-0"]]
 
 
 # --- nobody is evicted ---
@@ -311,6 +444,74 @@ async def test_a_policy_without_its_strategy_only_recommends() -> None:
     assert any("AutomationStrategy team-a/gpu is not there" in r for r in place.status["reasons"])
 
 
+class Settling(FakeView):
+    """Where *changed* is there by the time that evictions begin."""
+
+    changed: tuple[JsonObject, ...] | None = None
+    _taken = 0
+
+    def take(self) -> Cluster:
+        self._taken += 1
+        if self.changed is not None and self._taken > 1:
+            kept = [each for each in self.objects if each["kind"] != "AutomationStrategy"]
+            self.objects = [*kept, *self.changed]
+        return super().take()
+
+
+@pytest.mark.parametrize(
+    ("changed", "evicted"),
+    [
+        pytest.param((STRATEGY,), ["llm-0"], id="the-same"),
+        pytest.param((), [], id="gone"),
+        pytest.param(
+            (make_strategy(namespace="team-a", podEviction={"enabled": False}),),
+            [],
+            id="no-eviction",
+        ),
+        pytest.param(
+            (make_strategy(namespace="team-a", requests={"downsize": True}),), [], id="no-upsize"
+        ),
+    ],
+)
+async def test_a_strategy_that_changes_before_the_eviction_holds_it(
+    changed: tuple[JsonObject, ...], evicted: list[str]
+) -> None:
+    place = Place()
+    view = Settling(place.kube, *place.view.objects)
+    view.changed = changed
+    place.watch(view)
+    await place.healthy()
+
+    await place.round(compute="95")
+
+    assert place.kube.evicted == evicted
+    assert place.amounts == {"main": "1.14"}
+
+
+@pytest.mark.parametrize("loads", [("95",), ("95", "95.1")], ids=["constant", "wobbling"])
+@pytest.mark.parametrize("age", ["0s", "15m"])
+async def test_pods_that_come_without_their_amount_are_evicted_ever_more_seldom(
+    loads: tuple[str, ...], age: str
+) -> None:
+    """Also while they are too young to count, and nothing is recommended for a while."""
+    evicted_at: list[int] = []
+    place = await Place(quick_policy(minPodMetricsAge=age), STRATEGY).healthy()
+    made = NOW - timedelta(hours=2)
+    for minute in range(200):
+        place.now = NOW + timedelta(minutes=minute)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": made.isoformat()}
+        pod = make_running_pod(owner=REPLICA_SET, started=made.isoformat(), conditions=[ready])
+        pod["metadata"]["uid"] = f"uid-{len(evicted_at)}"
+        place.pods = (pod,)
+        await place.round(compute=loads[minute % len(loads)])
+        if len(place.kube.evicted) > len(evicted_at):
+            evicted_at.append(minute)
+            made = place.now + timedelta(seconds=5)
+
+    waits = [later - sooner for sooner, later in pairwise(evicted_at)]
+    assert waits == [10, 20, 40, 80]
+
+
 # --- Prometheus ---
 
 
@@ -318,8 +519,7 @@ async def upsized() -> Place:
     """Where the pod has the two GPUs that were recommended."""
     place = await Place().healthy()
     await place.round(compute="95")
-    pod = make_running_pod("llm-1", make_gpu_container(limit="2", request="2"), owner=REPLICA_SET)
-    place.pods = (pod,)
+    place.pods = (make_upsized(),)
     place.kube.evicted.clear()
     place.prometheus.percents = {"compute": {}, "memory": {}}
     return place
@@ -469,6 +669,99 @@ async def test_a_strategy_bounds_what_is_selected_and_not_what_is_recommended() 
     assert any("to the ceiling of" in reason for reason in place.status["reasons"])
 
 
+async def test_a_policy_that_is_passed_over_forgets_containers_that_leave_its_scope() -> None:
+    place = await upsized()
+    other = quick_policy("first", weight=5)
+    place.documents(quick_policy(), other, STRATEGY)
+    await place.round()
+    assert place.state("llm")["baseline"]["main"]["amount"] == "1"
+    place.documents(quick_policy(scope={"containers": ["other"]}), other, STRATEGY)
+
+    await place.round()
+
+    assert place.state("llm")["baseline"] == {}
+    assert place.state("first")["baseline"]["main"]["amount"] == "1"
+
+
+# --- the owner of a workload ---
+
+
+@pytest.mark.parametrize("before", ["3", "0.5"])
+async def test_the_owners_new_amount_is_the_baseline_from_then_on(before: str) -> None:
+    """He has changed the template, and the old recommendation was written over that."""
+    place = await upsized()
+    place.pods = (make_upsized("llm-2", before),)
+    place.prometheus.load("llm-2", compute="10")
+
+    await place.round()
+
+    (state,) = place.status["policies"]
+    assert state["baseline"]["main"]["amount"] == before
+    assert state["baseline"]["main"]["origin"] == "Deployment, as its pods are written now"
+    assert place.amounts == {"main": before}
+
+
+async def test_an_amount_that_comes_without_us_is_the_owners() -> None:
+    place = await upsized()
+    five = make_gpu_container(limit="5", request="5")
+    place.pods = (make_running_pod("llm-2", five, owner=REPLICA_SET),)
+    place.prometheus.load("llm-2", compute="10")
+
+    await place.round()
+
+    assert place.status["policies"][0]["baseline"]["main"]["amount"] == "5"
+    assert place.amounts == {"main": "5"}
+    assert place.kube.evicted == []
+
+
+async def test_the_owners_new_amount_is_not_hidden_while_prometheus_is_away() -> None:
+    place = await upsized()
+    place.pods = (make_upsized("llm-2", "3"),)
+    place.prometheus.error = AWAY
+
+    await place.round()
+
+    assert place.status["policies"][0]["baseline"]["main"]["amount"] == "3"
+    assert place.amounts == {}
+    assert place.kube.evicted == []
+
+
+async def test_who_takes_the_gpu_out_of_a_template_is_given_none() -> None:
+    place = await upsized()
+    place.pods = (make_upsized("llm-2", "0"),)
+    place.prometheus.load("llm-2", compute="190")
+
+    await place.round()
+
+    assert place.status["policies"][0]["baseline"] == {}
+    assert place.amounts == {}
+    assert place.kube.evicted == []
+
+
+async def test_while_pods_do_not_agree_the_baseline_stays() -> None:
+    """As in a roll-out that stops half-way: else each eviction would be followed by another."""
+    place = await upsized()
+    place.pods = (make_upsized(), make_upsized("llm-2", "3"))
+    for pod in ("llm-1", "llm-2"):
+        place.prometheus.load(pod, compute="150", memory="150")
+
+    await place.round()
+
+    assert place.status["policies"][0]["baseline"]["main"]["amount"] == "1"
+    assert place.amounts == {"main": "1.14"}
+
+
+async def test_what_was_upsized_for_a_policy_that_is_gone_is_no_baseline() -> None:
+    place = await upsized()
+    place.kube.recommendations.clear()
+    place.prometheus.load("llm-1", compute="190")
+
+    await place.round()
+
+    assert place.status["policies"][0]["baseline"]["main"]["amount"] == "1"
+    assert place.amounts == {"main": "2"}
+
+
 # --- what stands under its name ---
 
 
@@ -491,6 +784,7 @@ async def test_what_is_of_an_earlier_workload_of_that_name_makes_room() -> None:
     place = await upsized()
     reference = place.kube.recommendations[KEY]["spec"]["workloadRef"]
     place.kube.recommendations[KEY]["spec"]["workloadRef"] = {**reference, "uid": "earlier"}
+    place.pods = (make_running_pod(owner=REPLICA_SET),)
 
     await place.round()
     assert place.kube.recommendations == {}
@@ -531,6 +825,47 @@ async def running(place: Place) -> AsyncIterator[None]:
             await task
 
 
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """Where nothing is to be done until a time, it is that time."""
+
+    def __init__(self) -> None:
+        self._idle = _IdleSelector()
+        super().__init__(self._idle)
+
+    def time(self) -> float:
+        return super().time() + self._idle.skipped_s
+
+
+class _IdleSelector(selectors.SelectSelector):
+    skipped_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(None if timeout is None else 0)
+        if not ready and timeout:
+            self.skipped_s += timeout
+        return ready
+
+
+@pytest.mark.parametrize(
+    ("settings", "interval_s"),
+    [((), 60), ((make_settings(gpuReactiveCheckInterval="5m"),), 300)],
+)
+def test_rounds_come_at_the_interval_of_the_settings(
+    settings: tuple[JsonObject, ...], interval_s: float
+) -> None:
+    async def rounds() -> float:
+        place = Place(quick_policy(), STRATEGY, *settings)
+        # That it comes would be a reason for another round.
+        place.kube.mutates = False
+        async with running(place):
+            await asyncio.sleep(3.5 * interval_s)
+            return place.count(ROUNDS, outcome="done")
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        # At once, and three times since then, each time up to a twentieth later.
+        assert runner.run(rounds()) == 4
+
+
 async def test_a_change_of_a_document_is_looked_at_at_once() -> None:
     """The period is a minute."""
     place = Place()
@@ -541,3 +876,98 @@ async def test_a_change_of_a_document_is_looked_at_at_once() -> None:
         before = place.prometheus.queries
         place.view.policies_changed.set()
         await become(lambda: place.prometheus.queries > before)
+
+
+# --- what is stored, and read back ---
+
+
+class ThreeDevices(FakePrometheus):
+    """Each percentage is the first device's; those of the other two are twice as much."""
+
+    async def query(
+        self, promql: str, *, at: datetime, within_s: float | None = None
+    ) -> tuple[Sample, ...]:
+        first = await super().query(promql, at=at, within_s=within_s)
+        others = [
+            Sample(
+                {**sample.labels, "gpu_uuid": device},
+                None if sample.value is None else sample.value * 2,
+            )
+            for sample in first
+            for device in ("1", "2")
+        ]
+        return (*first, *others)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "compute", "memory"),
+    [
+        pytest.param("3", "30", "10", id="a-mean-that-has-no-end"),
+        pytest.param("1", "30", "1e300", id="a-sample-beyond-sense"),
+        pytest.param("1", "1e-300", "1e-300", id="a-sample-of-almost-nothing"),
+        pytest.param("10P", "30", "10", id="a-pod-that-no-node-takes"),
+    ],
+)
+async def test_what_is_stored_can_be_read_whatever_was_measured(
+    gpus: str, compute: str, memory: str
+) -> None:
+    policy = quick_policy()
+    for signal in ("compute", "memory"):
+        source = policy["spec"]["metrics"][signal]["prometheus"]
+        source["interpretation"] = "currentAllocation"
+    container = make_gpu_container(limit=gpus, request=gpus)
+    pod = make_running_pod("llm-0", container, owner=REPLICA_SET)
+    place = await Place(policy, STRATEGY, pods=(pod,), prometheus=ThreeDevices()).healthy()
+
+    for _ in range(2):
+        await place.round(compute=compute, memory=memory)
+        assert place.kube.seen[KEY].problem == ""
+    before = place.amounts
+    await place.round(compute="70", memory="10")
+
+    assert place.kube.seen[KEY].problem == ""
+    assert place.amounts != before
+    assert place.state("llm")["change"] == "upsize"
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        pytest.param({"evaluatedAt": "0001-01-01T00:00:00+14:00"}, id="time-beyond-the-calendar"),
+        pytest.param({"policies": "none"}, id="no-policies"),
+        pytest.param({"selected": {"amounts": {"main": "1e3"}}}, id="half-of-what-is-selected"),
+        pytest.param({"eviction": {"at": "9999-12-31T23:59:59-14:00"}}, id="half-of-an-eviction"),
+        pytest.param({"conditions": [None, 1], "reasons": {}}, id="no-conditions"),
+    ],
+)
+async def test_a_spoilt_status_is_written_over_and_holds_nothing(spoilt: JsonObject) -> None:
+    place = await Place().healthy()
+    await place.round(compute="60")
+    known = place.kube.recommendations[KEY]
+    place.kube.put(KEY, {**known, "status": {**known["status"], **spoilt}})
+    assert place.kube.seen[KEY].problem
+
+    await place.round(compute="60")
+    assert place.kube.seen[KEY].problem == ""
+    await place.round(compute="95")
+
+    assert place.amounts == {"main": "1.14"}
+    assert place.kube.evicted == ["llm-0"]
+
+
+async def test_of_many_pods_without_samples_the_first_are_stored_and_how_many_there_are() -> None:
+    pods = tuple([make_running_pod(f"llm-{i:03}", owner=REPLICA_SET) for i in range(200)])
+    place = Place(pods=pods)
+
+    await place.round()
+
+    missing = [
+        evaluation
+        for signal in place.state("llm")["signals"].values()
+        for evaluation in (signal.get("upsize"), signal.get("scaleBack"))
+        if evaluation is not None
+    ]
+    assert [each["missingCount"] for each in missing] == [200, 200]
+    assert [each["missing"] for each in missing] == [[f"llm-{i:03}" for i in range(10)]] * 2
+    few = len(json.dumps(place.status))
+    assert few < 6_000

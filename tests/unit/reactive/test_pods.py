@@ -27,7 +27,7 @@ from webhook.model.rightsizing.injections import Injection
 from webhook.policy.gpu.injection import plan_injection
 from webhook.reactive.decisions.states import ObservedPod
 from webhook.reactive.observation.pods import decode_pod
-from webhook.store.gpu_objects import OwnerRef
+from webhook.store.object_metadata import OwnerRef
 
 
 def test_a_pod_is_seen_with_all_that_a_decision_needs() -> None:

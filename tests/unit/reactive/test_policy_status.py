@@ -11,9 +11,9 @@ import pytest
 from tests.gpu_documents import make_policy, make_settings
 from webhook.errors import PrometheusError, PrometheusFault
 from webhook.model.rightsizing.policies import DocumentKey
+from webhook.model.rightsizing.recommendations import StatusCondition
 from webhook.reactive.observation.documents import SeenReactive, decode_document
 from webhook.reactive.rounds.policy_status import (
-    Condition,
     PolicySituation,
     Tally,
     global_conditions,
@@ -35,7 +35,7 @@ def see(manifest: Any) -> SeenReactive:
 POLICY = see(make_policy("llm", namespace="team-a"))
 
 
-def told(tally: Tally = ANSWERED, situation: PolicySituation = THERE) -> dict[str, Condition]:
+def told(tally: Tally = ANSWERED, situation: PolicySituation = THERE) -> dict[str, StatusCondition]:
     found = policy_conditions(POLICY, tally, situation)
     return {condition.type: condition for condition in found}
 
@@ -71,7 +71,7 @@ def test_a_strategy_that_is_not_there_is_named(situation: PolicySituation, reaso
 def test_what_is_wrong_with_prometheus_is_said() -> None:
     found = told(Tally(workloads=1, asked=True, fault=TIMEOUT))
 
-    want = Condition("PrometheusReachable", "False", "Timeout", "no whole answer within 30 s")
+    want = StatusCondition("PrometheusReachable", "False", "Timeout", "no whole answer within 30 s")
     assert found["PrometheusReachable"] == want
     assert (found["Ready"].status, found["Ready"].reason) == ("False", "Timeout")
 
@@ -87,7 +87,7 @@ def test_a_crd_without_containers_is_said() -> None:
         frozenset({STRATEGY}), frozenset(), {"GpuReactivePolicy": "it does not know it"}
     )
 
-    want = Condition("Ready", "False", "ScopeContainersUnknown", "it does not know it")
+    want = StatusCondition("Ready", "False", "ScopeContainersUnknown", "it does not know it")
     assert told(situation=situation)["Ready"] == want
 
 
@@ -113,11 +113,11 @@ def test_the_settings_say_whether_the_webhook_mutates() -> None:
 
 # --- what is written ---
 
-READY = Condition("Ready", "True", "Evaluated", "fine")
+READY = StatusCondition("Ready", "True", "Evaluated", "fine")
 
 
 def written(
-    conditions: list[Condition], before: list[dict[str, Any]], generation: int = 2
+    conditions: list[StatusCondition], before: list[dict[str, Any]], generation: int = 2
 ) -> list[dict[str, Any]] | None:
     return written_conditions(conditions, before, generation, NOW)
 
@@ -152,14 +152,14 @@ def test_a_status_that_stays_keeps_its_time_and_those_of_others_stay() -> None:
     assert found is not None
     assert [each["type"] for each in found] == ["Ready", "Theirs"]
     assert found[0]["lastTransitionTime"] == "2025-01-01T00:00:00Z"
-    down = Condition("Ready", "False", "Timeout")
+    down = StatusCondition("Ready", "False", "Timeout")
     changed = written([down], [earlier])
     assert changed is not None
     assert changed[0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
 
 
 def test_a_long_message_is_cut() -> None:
-    found = written([Condition("Ready", "False", "Invalid", "x" * 5000)], [])
+    found = written([StatusCondition("Ready", "False", "Invalid", "x" * 5000)], [])
 
     assert found is not None
     assert len(found[0]["message"]) == 1024

@@ -18,10 +18,10 @@ from webhook.model.rightsizing.policies import (
     Signal,
     SignalSettings,
 )
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.decide import decide
 from webhook.reactive.decisions.states import (
     Baseline,
-    Change,
     Evaluation,
     ObservedPod,
     Question,

@@ -15,7 +15,7 @@ from webhook.errors import PrometheusError, PrometheusFault
 from webhook.model.manifests import dump_yaml, load_file
 from webhook.model.rightsizing.policies import ReactivePolicy, Signal
 from webhook.model.rightsizing.samples import Sample
-from webhook.reactive.observation.observe import ObservedWorkload, observe
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
 from webhook.reactive.scenarios.recording import Recorded, Span, record, scenario_of, span_of
 from webhook.reactive.scenarios.replay import replay
 from webhook.reactive.scenarios.scenario import read_scenario

@@ -34,10 +34,9 @@ from webhook.model.rightsizing.policies import (
     SignalSettings,
     Upsize,
 )
+from webhook.model.rightsizing.recommendations import Change
 from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.decide import decide
-from webhook.reactive.decisions.states import Change
-from webhook.reactive.observation.observe import observe
 from webhook.reactive.observation.sampling import (
     NOTHING_TO_ASK,
     NamespaceSamples,
@@ -45,6 +44,7 @@ from webhook.reactive.observation.sampling import (
     Wanted,
     wanted_of,
 )
+from webhook.reactive.observation.workloads import observe
 
 PODS = frozenset({"llm-0", "llm-1"})
 QUESTIONS = tuple(product(Signal, Direction))

@@ -20,13 +20,14 @@ from tests.gpu_scenarios import (
     run,
 )
 from webhook.model.rightsizing.policies import Signal
-from webhook.reactive.decisions.states import Change
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.scenarios.plot import draw
 from webhook.reactive.scenarios.replay import Step, to_json
 from webhook.reactive.scenarios.scenario import MAX_STEPS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOT = make_samples(80)
+NO_TIME = "must be a time such as 2026-01-01T00:00:00Z"
 SILENT: JsonObject = {
     "usage": None,
     "allocation": None,
@@ -102,10 +103,10 @@ def test_values_are_one_a_minute_and_null_is_a_gap() -> None:
 @pytest.mark.parametrize(
     ("documents", "want"),
     [
-        pytest.param([], "the file: there is no GpuScenario in it; one is needed", id="empty"),
+        pytest.param([], "the files: there is no GpuScenario; one is needed", id="empty"),
         pytest.param(
             [make_scenario(), make_scenario()],
-            "scenario.yaml: there is more than one GpuScenario in it; one is needed",
+            "scenario.yaml: there is more than one GpuScenario; one is needed",
             id="two",
         ),
         pytest.param([["a", "list"]], "scenario.yaml#0: must be an object", id="no-object"),
@@ -147,10 +148,10 @@ def test_a_file_must_hold_one_scenario_and_documents_that_are_right(
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        ({"start": "yesterday"}, "spec.start: must be a time such as 2026-01-01T00:00:00Z"),
+        ({"start": "yesterday"}, f"spec.start: {NO_TIME}, got 'yesterday'"),
         (
             {"start": "2026-01-01T00:00:00"},
-            "spec.start: must be a time such as 2026-01-01T00:00:00Z",
+            f"spec.start: {NO_TIME}, got '2026-01-01T00:00:00'",
         ),
         ({"duration": 60}, "spec.duration: must be a duration such as 30m, got number"),
         ({"duration": "60"}, "spec.duration: '60' is no duration (such as 10m, 1h30m or 90s)"),
@@ -176,7 +177,7 @@ def test_what_is_wrong_in_a_scenario_is_named(spec: JsonObject, want: str) -> No
         ({"age": None}, ": age is needed (or startTime, which is null for none)"),
         ({"age": "-1m"}, ": age must not be negative"),
         ({"startTime": "2026-01-01T00:00:00Z"}, ": age and startTime don't go together"),
-        ({"startTime": "noon"}, ".startTime: must be a time such as 2026-01-01T00:00:00Z"),
+        ({"startTime": "noon"}, f".startTime: {NO_TIME}, got 'noon'"),
         ({"contaners": {}}, '.contaners: unknown field; did you mean "containers"?'),
         ({"name": ""}, ".name: must not be empty"),
         (

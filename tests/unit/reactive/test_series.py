@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.gpu_scenarios import (
     make_workload,
     run,
 )
-from webhook.reactive.decisions.states import Change
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.scenarios.replay import Step, to_json
 
 HOURS = 3
@@ -78,9 +79,15 @@ def test_a_recommendation_does_not_flap(values: Sequence[Any], upsizes: int) -> 
 def test_a_load_that_rises_and_falls_changes_it_once_each_way() -> None:
     steps = replayed([*[20] * 60, *[80] * 60, *[20] * (LENGTH - 120)])
 
-    assert (count(steps, Change.UPSIZE), count(steps, Change.SCALE_BACK)) == (1, 1)
-    assert [step.recommended for step in steps][-1] is None
-    assert steps[-1].allocation == steps[0].allocation
+    allocations = [
+        str(step.allocation)
+        for step, after in pairwise(steps)
+        if step.allocation != after.allocation
+    ]
+    assert [*allocations, str(steps[-1].allocation)] == [BASE, "0.744000", BASE]
+    assert count(steps, Change.UPSIZE) == 1
+    # The first says that an idle workload has what it needs.
+    assert count(steps, Change.SCALE_BACK) == 2
 
 
 @pytest.mark.parametrize("gap", [1, 9, 40])

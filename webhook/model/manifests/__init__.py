@@ -9,7 +9,8 @@ Text stays text. Plain scalars are read by the core schema of YAML 1.2, so `no`,
 booleans or numbers; the field that gets such a text says so, while a text field that silently
 got `false` would not. Where 1.2 reads a *number* otherwise than kubectl, kubectl counts:
 `defaultMode: 0644` is octal, 420. A text that has no meaning in JSON, or that readers
-disagree on (duplicate keys, a late `<<`, `.nan`), is an error with its line.
+disagree on (duplicate keys, a late `<<`, `.nan`), is an error with its line. In a `GpuScenario`
+`.nan` and `.inf` are the texts that Prometheus writes: samples may be these.
 
 An error says what is wrong and in which line; of what stands there it quotes keys only, since a
 value may be a secret.

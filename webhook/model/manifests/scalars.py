@@ -33,6 +33,15 @@ _STANDARD_TAGS = frozenset(
 )
 
 
+class NotFiniteError(ValueError):
+    """`.nan` or `.inf`; *word* is what Prometheus calls it: `NaN`, `+Inf`, `-Inf`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text} has no form in JSON")
+        is_nan = text.lower() == ".nan"
+        self.word = "NaN" if is_nan else f"{'-' if text[0] == '-' else '+'}Inf"
+
+
 def is_plain(event: yaml.ScalarEvent) -> bool:
     return bool(event.implicit[0]) and event.style in (None, "")
 
@@ -74,7 +83,7 @@ def _resolve_plain(text: str) -> Any:
         number = float(text)
         return text if math.isinf(number) else number
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f"{text} has no form in JSON")
+        raise NotFiniteError(text)
     return text
 
 

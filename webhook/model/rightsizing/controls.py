@@ -7,23 +7,17 @@ pod counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any, Self
 
 from webhook.model.rightsizing.policies import GROUP
+from webhook.model.rightsizing.times import read_time
 
 PAUSE_UNTIL = f"{GROUP}/pause-until"
 SKIP_CONTAINERS = f"{GROUP}/skip-containers"
 FOREVER = "infinite"
-
-# RFC 3339. `fromisoformat` takes more than that, and parts of a second only up to six places.
-_TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.\d+)?(?:([Zz])|([+-])(\d\d):([0-5]\d))",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +50,9 @@ def pause_of(controls: Iterable[Controls], now: datetime) -> str:
             text = given.pause_until.strip()
             if text == FOREVER:
                 return "it is paused"
-            end = read_time(text)
-            if end is None:
+            try:
+                end = read_time(text)
+            except ValueError:
                 return 'it is paused: pause-until is neither "infinite" nor a time of RFC 3339'
             return f"it is paused until {text}" if now < end else ""
     return ""
@@ -78,19 +73,3 @@ def skipped_containers(controls: Iterable[Controls]) -> frozenset[str]:
         if found or position == 0:
             return found
     return frozenset()
-
-
-def read_time(text: str) -> datetime | None:
-    """The time that *text* says by RFC 3339, to the second; None if it says none."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    day, clock, _, sign, hours, minutes = found.groups()
-    offset = timedelta()
-    if sign is not None:
-        offset = timedelta(hours=int(hours), minutes=int(minutes)) * (1 if sign == "+" else -1)
-    try:
-        local = datetime.fromisoformat(f"{day}T{clock}")
-        return local.replace(tzinfo=timezone(offset)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None

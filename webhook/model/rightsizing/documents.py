@@ -44,6 +44,7 @@ from webhook.model.rightsizing.policies import (
     WorkloadScope,
 )
 from webhook.model.rightsizing.spec_values import WEEKDAYS
+from webhook.model.rightsizing.times import read_time
 
 RightsizingDocument: TypeAlias = ReactivePolicy | Strategy | GlobalSettings | Precedence
 
@@ -165,8 +166,8 @@ def _metadata_problems(kind: str | None, metadata: Any) -> Iterator[SpecError]:
         yield SpecError("metadata.name", f"there is one {kind}, named {only}, not {name[:80]}")
     try:
         _created(metadata)
-    except ValueError:
-        yield SpecError("metadata.creationTimestamp", "must be a time (RFC 3339)")
+    except ValueError as error:
+        yield SpecError("metadata.creationTimestamp", str(error))
     try:
         if kind in STRATEGY_KINDS:
             _evicts_jobs(metadata)
@@ -180,13 +181,8 @@ def _metadata_problems(kind: str | None, metadata: Any) -> Iterator[SpecError]:
 
 
 def _created(metadata: Mapping[str, Any]) -> datetime | None:
-    text = metadata.get("creationTimestamp")
-    if text is None:
-        return None
-    time = datetime.fromisoformat(text) if isinstance(text, str) else None
-    if time is None or time.tzinfo is None:
-        raise ValueError
-    return time
+    written = metadata.get("creationTimestamp")
+    return None if written is None else read_time(written)
 
 
 def _evicts_jobs(metadata: Mapping[str, Any]) -> bool:

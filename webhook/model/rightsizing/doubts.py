@@ -87,12 +87,62 @@ def _metric_warnings(metrics: specs.MetricsSpec) -> Iterator[SpecError]:
                 f"{path}.upsize.maxPercent",
                 f"{upsize.max_percent} % is less than the baseline: this never asks for more",
             )
+        yield from _upsize_warnings(f"{path}.upsize", upsize)
         if scale_back.threshold_percent >= upsize.threshold_percent:
             yield SpecError(
                 f"{path}.scaleBack.thresholdPercent",
                 f"{scale_back.threshold_percent} % is not below the upsize threshold of"
                 f" {upsize.threshold_percent} %: an amount may go up and down for ever",
             )
+        else:
+            yield from _scale_back_warnings(f"{path}.scaleBack", upsize, scale_back)
+
+
+# Usage u with headroom h comes to u·(100 + h) %, so that 10,000 / (100 + h) % of it is in use.
+# That must lie between the two thresholds, or what an evaluation leads to starts the next one.
+
+
+def _upsize_warnings(path: str, upsize: specs.UpsizeSpec) -> Iterator[SpecError]:
+    threshold, headroom = upsize.threshold_percent, upsize.headroom_percent
+    if (_WHOLE_PERCENT + headroom) * threshold < _WHOLE_PERCENT**2:
+        yield SpecError(
+            f"{path}.headroomPercent",
+            f"{headroom} % of headroom leaves {_in_use(headroom)} % in use, above the upsize"
+            f" threshold of {threshold} %: each evaluation asks for an upsize again, also where"
+            f" that is less than a pod has; set it to {_least_headroom(threshold)} or more",
+        )
+
+
+def _scale_back_warnings(
+    path: str, upsize: specs.UpsizeSpec, scale_back: specs.ScaleBackSpec
+) -> Iterator[SpecError]:
+    raised = _WHOLE_PERCENT + upsize.headroom_percent
+    if raised * scale_back.threshold_percent > _WHOLE_PERCENT**2:
+        yield SpecError(
+            f"{path}.thresholdPercent",
+            f"an upsize with {upsize.headroom_percent} % of headroom leaves"
+            f" {_in_use(upsize.headroom_percent)} % in use, below the scale-back threshold of"
+            f" {scale_back.threshold_percent} %: a scale-back follows at once; set it to"
+            f" {_WHOLE_PERCENT**2 // raised} or less",
+        )
+    headroom = scale_back.headroom_percent
+    if (_WHOLE_PERCENT + headroom) * upsize.threshold_percent < _WHOLE_PERCENT**2:
+        yield SpecError(
+            f"{path}.headroomPercent",
+            f"{headroom} % of headroom leaves {_in_use(headroom)} % in use, above the upsize"
+            f" threshold of {upsize.threshold_percent} %: an upsize follows a scale-back at once,"
+            f" and pods may be evicted for ever; set it to"
+            f" {_least_headroom(upsize.threshold_percent)} or more",
+        )
+
+
+def _in_use(headroom: int) -> str:
+    return f"{_WHOLE_PERCENT**2 / (_WHOLE_PERCENT + headroom):.1f}".removesuffix(".0")
+
+
+def _least_headroom(threshold: int) -> int:
+    """The headroom with which not more than *threshold* % is in use."""
+    return -(-(_WHOLE_PERCENT**2) // threshold) - _WHOLE_PERCENT
 
 
 def _strategy_warnings(

@@ -6,6 +6,9 @@ import re
 from datetime import timedelta
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
+
+from webhook.model.values import json_type
 
 # Longer than any that people write; it bounds the work.
 _MAX_CHARS = 64
@@ -60,6 +63,18 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{text!r} is finer than a microsecond")
     whole = timedelta(microseconds=microseconds.numerator)
     return -whole if found[1] == "-" else whole
+
+
+def read_duration(value: Any) -> timedelta:
+    """
+    The duration that *value* says.
+
+    Raises:
+        ValueError: it is no text, or as from `parse_duration`.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"must be a duration such as 30m, got {json_type(value)}")
+    return parse_duration(value)
 
 
 @lru_cache(maxsize=_REMEMBERED)

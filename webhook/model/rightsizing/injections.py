@@ -48,7 +48,7 @@ class Injection:
 
     *policy* is the policy that the recommendation for a container comes from, unless *policies*
     names another one for it. *amounts* are exact, by container, in whole GPUs, within the bounds
-    of the strategy and before they are rounded for writing.
+    of the strategy and before they are rounded for writing; *ceilings* bound what is written too.
 
     Of the strategy: how to write (*scheduler*; with KAI its *scheduler_name*, and the *queue*,
     ``""`` for none, that replaces one that the pod names only with *set_queue_when_specified*),
@@ -64,6 +64,7 @@ class Injection:
     policy: DocumentKey
     amounts: Mapping[str, Decimal]
     policies: Mapping[str, DocumentKey] = field(default_factory=dict)
+    ceilings: Mapping[str, Decimal] = field(default_factory=dict)
     scheduler: Scheduler = Scheduler.NONE
     upsize: bool = False
     downsize: bool = False
@@ -90,6 +91,7 @@ def injection_of(recommendation: GpuRecommendation) -> Injection | None:
         policy=selected.policy,
         policies=selected.policies,
         amounts=selected.amounts,
+        ceilings=selected.ceilings,
         scheduler=selected.scheduler,
         upsize=selected.upsize,
         downsize=selected.downsize,

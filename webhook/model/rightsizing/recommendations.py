@@ -2,29 +2,30 @@
 `GpuRecommendation`: what was found out about one workload, and what its pods are to be given.
 
 The reconciler alone writes it; the webhook and people read it. `spec` names the workload and never
-changes, everything else is `status`. Amounts are exact decimals in whole GPUs here, and text in the
-object; durations are Go's, times RFC 3339.
+changes, everything else is `status`. Amounts are decimals in whole GPUs, and in the object text
+with at most six places; durations are Go's, times RFC 3339.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from webhook.errors import SpecError
 from webhook.model.kinds import POLICY_GROUP, VERSION
-from webhook.model.rightsizing.durations import format_duration, parse_duration
+from webhook.model.rightsizing.amounts import format_amount, read_amount
+from webhook.model.rightsizing.durations import format_duration, read_duration
+from webhook.model.rightsizing.partial import Location, read_all, read_parts
 from webhook.model.rightsizing.policies import Direction, DocumentKey, Mode, Scheduler, Signal
-from webhook.model.values import json_type
+from webhook.model.rightsizing.times import format_time, read_time
 
 API_VERSION = f"{POLICY_GROUP}/{VERSION}"
 KIND = "GpuRecommendation"
@@ -34,8 +35,9 @@ PLURAL = "gpurecommendations"
 NAME_MAX_CHARS = 253
 # A column of `kubectl get`: longer ones push the rest off the screen.
 WHY_MAX_CHARS = 120
-
-_PLAIN_AMOUNT = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+# So many of the pods without samples are named: with ten thousand pods, all of them would be more
+# than etcd takes of one object.
+MISSING_LISTED = 10
 
 
 class Change(StrEnum):
@@ -52,52 +54,16 @@ class Change(StrEnum):
 # --- texts of the object ---
 
 
-def format_amount(amount: Decimal) -> str:
-    """*amount* without an exponent, and without zeros at its end: `0.96`, `2`."""
-    text = format(amount, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _or_read(read: Callable[[Any], Any], known: type) -> BeforeValidator:
+    """What is there already is taken as it is."""
+    return BeforeValidator(lambda value: value if isinstance(value, known) else read(value))
 
 
-def _read_amount(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return value
-    if not isinstance(value, str) or not _PLAIN_AMOUNT.fullmatch(value):
-        raise ValueError(f"must be a decimal number as text, got {_shown(value)}")
-    return Decimal(value)
-
-
-def _read_duration(value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return value
-    if not isinstance(value, str):
-        raise ValueError(f"must be a duration, got {json_type(value)}")
-    return parse_duration(value)
-
-
-def format_time(time: datetime) -> str:
-    """*time* (aware) as Kubernetes writes it, in UTC; to the microsecond, if there are some."""
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _read_time(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise ValueError(f"must be a time (RFC 3339), got {_shown(value)}")
-    return time.astimezone(UTC)
-
-
-def _shown(value: Any) -> str:
-    return repr(value[:40]) if isinstance(value, str) else json_type(value)
-
-
-Amount = Annotated[Decimal, BeforeValidator(_read_amount), PlainSerializer(format_amount)]
-Duration = Annotated[timedelta, BeforeValidator(_read_duration), PlainSerializer(format_duration)]
-Time = Annotated[datetime, BeforeValidator(_read_time), PlainSerializer(format_time)]
+Amount = Annotated[Decimal, _or_read(read_amount, Decimal), PlainSerializer(format_amount)]
+Duration = Annotated[
+    timedelta, _or_read(read_duration, timedelta), PlainSerializer(format_duration)
+]
+Time = Annotated[datetime, _or_read(read_time, datetime), PlainSerializer(format_time)]
 
 
 # --- the object ---
@@ -139,7 +105,7 @@ class SignalEvaluation(_Wire):
 
     *usage* and *allocation* are those of *pod*, the hottest one that counts; None where no pod
     had samples. *candidate* is the total that this asks for, None if it asks for nothing.
-    *missing* names what had no samples (`pod` or `pod/container`).
+    *missing* names the first pods that had no samples, *missing_count* is how many there were.
     """
 
     threshold_percent: int
@@ -149,6 +115,7 @@ class SignalEvaluation(_Wire):
     pod: str = ""
     candidate: Amount | None = None
     missing: tuple[str, ...] = ()
+    missing_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +157,17 @@ class Selected(_Wire):
     What counts for pods of the workload, and all that the webhook must know to write it.
 
     *amounts* are by container, exact, within the strategy's bounds and before they are rounded
-    for writing; *policies* says for each whose they are, where that is not *policy*. The rest are
-    facts of *strategy* and of the GlobalConfiguration at that time. With mode Recommend, or
-    while automation is off, nothing is written. *pause_until* and *skip_containers* are the
-    annotations of the workload itself, as written: the webhook sees only those of the pod and of
-    what is between them.
+    for writing; *ceilings* are those of the strategy, which count after that as well. *policies*
+    says for each whose they are, where that is not *policy*. The rest are facts of *strategy* and
+    of the GlobalConfiguration at that time. With mode Recommend, or while automation is off,
+    nothing is written. *pause_until* and *skip_containers* are the annotations of the workload
+    itself, as written: the webhook sees only those of the pod and of what is between them.
     """
 
     policy: DocumentKey
     strategy: DocumentKey
     amounts: Mapping[str, Amount] = field(default_factory=dict)
+    ceilings: Mapping[str, Amount] = field(default_factory=dict)
     policies: Mapping[str, DocumentKey] = field(default_factory=dict)
     mode: Mode = Mode.ENFORCE
     automation_enabled: bool = True
@@ -229,7 +197,7 @@ class Eviction(_Wire):
     Pods that are made after *since* are to have what is selected. *count* is of the evictions
     since then, *misses* of those that were for pods made after it, which had not been given it.
     *problem* is why the last one was refused, empty if it was not; *retried* is whether it is asked
-    for again then.
+    for again then. *amounts* are what was to be written, by container, after rounding.
     """
 
     pod: str
@@ -241,6 +209,7 @@ class Eviction(_Wire):
     misses: int = 0
     problem: str = ""
     retried: bool = True
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,13 +243,18 @@ class RecommendationStatus(_Wire):
 
 @dataclass(frozen=True, slots=True)
 class GpuRecommendation:
-    """One object. *uid* and *resource_version* are empty for one that is not stored yet."""
+    """
+    One object. *uid* and *resource_version* are empty for one that is not stored yet.
+
+    *unread* is what of its status couldn't be read, and counts as not there.
+    """
 
     namespace: str
     workload: WorkloadRef
     status: RecommendationStatus = RecommendationStatus()
     uid: str = ""
     resource_version: str = ""
+    unread: tuple[SpecError, ...] = ()
 
     @property
     def name(self) -> str:
@@ -304,7 +278,6 @@ def recommendation_name(kind: str, name: str) -> str:
 
 _STATUS: TypeAdapter[RecommendationStatus] = TypeAdapter(RecommendationStatus)
 _WORKLOAD: TypeAdapter[WorkloadRef] = TypeAdapter(WorkloadRef)
-_ReadT = TypeVar("_ReadT")
 
 
 def write_recommendation(recommendation: GpuRecommendation) -> dict[str, Any]:
@@ -352,38 +325,50 @@ def read_recommendation(manifest: Mapping[str, Any]) -> GpuRecommendation:
     """
     What an object says; one without a status has found out nothing yet.
 
+    Of a status that somebody spoilt, what can be read counts, and `unread` tells the rest.
+
     Raises:
-        ExceptionGroup: of SpecError, one for each problem, with its path.
+        ExceptionGroup: of SpecError, one for each problem, with its path: *manifest* doesn't say
+            of which workload it is.
     """
-    problems: list[SpecError] = []
     metadata = _object(manifest.get("metadata"))
     spec = _object(manifest.get("spec"))
-    workload = _read(_WORKLOAD, _object(spec.get("workloadRef")), "spec.workloadRef", problems)
-    status = _read(_STATUS, _object(manifest.get("status")), "status", problems)
-    if workload is None or status is None:
-        raise ExceptionGroup("the recommendation can't be read", problems)
+    problems: list[SpecError] = []
+    unread: list[SpecError] = []
+    reference = _object(spec.get("workloadRef"))
+    workload = read_all(_WORKLOAD, reference, "spec.workloadRef", problems)
+    found = _object(manifest.get("status"))
+    status = read_parts(_STATUS, found, "status", unread, part_of=_part_of)
+    if workload is None:
+        raise ExceptionGroup("the recommendation can't be read", [*problems, *unread])
     return GpuRecommendation(
         namespace=str(metadata.get("namespace", "")),
         workload=workload,
         status=status,
         uid=str(metadata.get("uid", "")),
         resource_version=str(metadata.get("resourceVersion", "")),
+        unread=tuple(unread),
     )
 
 
-def _read(
-    adapter: TypeAdapter[_ReadT], value: Mapping[str, Any], path: str, problems: list[SpecError]
-) -> _ReadT | None:
-    try:
-        return adapter.validate_python(value)
-    except ValidationError as error:
-        for item in error.errors(include_url=False, include_input=False):
-            where = path + "".join(
-                [f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]]
-            )
-            message = item["msg"].removeprefix("Value error, ")
-            problems.append(SpecError(where, message[:1].lower() + message[1:]))
-        return None
+def _part_of(location: Location) -> Location:
+    """
+    What goes with a problem: what half of it would say wrongly.
+
+    Half of `selected` could be a pause that isn't kept, and half of the amounts of a recommendation
+    another total. Of policies, baselines and signals each one stands for itself.
+    """
+    match location:
+        case ("policies", int(), "baseline" | "signals", _, *_):
+            return location[:4]
+        case ("policies", int(), "policy", *_) | ("policies" | "conditions", int()):
+            return location[:2]
+        case ("policies", int(), _, *_):
+            return location[:3]
+        case ("conditions", int(), *_):
+            return location[:2]
+        case _:
+            return location[:1]
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from webhook.errors import QuantityError
 from webhook.model.globs import Glob
 from webhook.model.quantity import parse_quantity
+from webhook.model.rightsizing.amounts import format_amount
 from webhook.model.rightsizing.durations import format_duration, parse_duration
 from webhook.model.rightsizing.policies import CONTRACT, DEFAULT_WORKLOAD_TYPES
 from webhook.model.values import json_type
@@ -150,7 +151,8 @@ def _amount(value: Any) -> Decimal:
         raise ValueError(str(error)) from None
     if amount < 0:
         raise ValueError(f"must not be negative, not {value}")
-    return exact(amount)
+    # As it is stored later, so that what is read back is the same.
+    return Decimal(format_amount(exact(amount)))
 
 
 def exact(amount: Fraction) -> Decimal:

@@ -154,6 +154,9 @@ class ClusterReactivePolicySpec(ReactivePolicySpec):
 
 # --- AutomationStrategy, ClusterAutomationStrategy ---
 
+# Of one container. A unit too much (10P) would have every pod evicted for one that no node takes.
+MAX_GPUS = 10_000
+
 
 class BoundsSpec(Spec):
     floor: Amount | None = None
@@ -198,8 +201,23 @@ def _are_crossed(floor: Decimal | None, ceiling: Decimal | None) -> bool:
     return floor is not None and ceiling is not None and floor > ceiling
 
 
+class GpuUsageSpec(UsageSpec):
+    @model_validator(mode="after")
+    def _floors_are_sane(self) -> GpuUsageSpec:
+        floors = {"": self.floor}
+        floors |= {f"container {name}: ": own.floor for name, own in self.containers.items()}
+        problems = [
+            f"{where}the floor {floor} is above {MAX_GPUS} GPUs, more than any node has"
+            for where, floor in floors.items()
+            if floor is not None and floor > MAX_GPUS
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
 class GpuSpec(Spec):
-    requests: UsageSpec = UsageSpec()
+    requests: GpuUsageSpec = GpuUsageSpec()
 
 
 class OtherResourceSpec(Spec):

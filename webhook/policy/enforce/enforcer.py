@@ -14,7 +14,7 @@ from typing import Any
 from webhook.errors import EvaluationError
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers
 from webhook.model.decision import NOT_SHOWN, Change, NotApplied, Rule, Source, Violation
-from webhook.model.pointer import Path, to_pointer
+from webhook.model.pointer import Path, lookup, to_pointer
 from webhook.patch import Editor
 from webhook.policy.computed.computed import ComputedField, Inquiry, LeftOut, Spot, Taken, Written
 from webhook.policy.computed.computing import computed_field
@@ -226,10 +226,25 @@ class Enforcer:
                 item=change.item,
                 rule=change.enforcement.rule,
                 old=None if change.old is None else printable(change.field, change.old),
-                new=printable(change.field, change.value) if change.attribute else change.item,
+                new=self._new_of(plan, change),
                 source=change.source,
             )
         )
+
+    def _new_of(self, plan: ItemPlan, change: ItemChange) -> Any:
+        """What is told of what was written: an item as a whole is told by its key."""
+        if change.attribute:
+            return printable(change.field, change.value)
+        held = [
+            field
+            for name, field in plan.field.attributes.items()
+            if name not in (plan.field.item_key, "exclude")
+        ]
+        node = lookup(self.editor.document, change.path)
+        # An entry of a map, such as a label, is nothing but its value.
+        if len(held) == 1 and node is not None and not isinstance(node, dict | list):
+            return printable(held[0], node)
+        return change.item
 
     # -- judging ----------------------------------------------------------------------------
 

@@ -16,10 +16,12 @@ from typing import Any
 from webhook.mapping.homes import GPU_RESOURCE
 from webhook.model.labels import is_label_value
 from webhook.model.pointer import Path, lookup
+from webhook.model.rightsizing.amounts import format_amount
 from webhook.model.rightsizing.controls import Controls, pause_of, skipped_containers
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.rightsizing.policies import Scheduler
 from webhook.policy.gpu import gpu_share
+from webhook.policy.gpu.before import GPU_BEFORE, format_before, parse_before
 from webhook.policy.gpu.pod import (
     MPS,
     SHARE_ANNOTATIONS,
@@ -41,6 +43,8 @@ _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 _NO_DEVICES = ("", "void", "none")
 
 _HUNDREDTHS = 100
+_HUNDREDTH = Fraction(1, _HUNDREDTHS)
+_WHOLE = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,8 @@ class _Writer:
         self._gpus = gpus
         self._changes: list[GpuChange] = []
         self._obstacles: list[Obstacle] = []
+        # By container, what was asked for where something else is written.
+        self._before: dict[str, Fraction] = {}
 
     def plan(self) -> GpuPlan:
         wanted = list(self._wanted())
@@ -119,6 +125,7 @@ class _Writer:
             self._write_whole(self._whole(wanted))
         else:
             self._plan_kai(wanted)
+        self._write_before()
         return GpuPlan(tuple(self._changes), tuple(self._obstacles))
 
     def _wanted(self) -> Iterator[tuple[GpuContainer, Fraction]]:
@@ -133,9 +140,10 @@ class _Writer:
             container = known.get(name)
             if container is None:
                 self._refuse(None, f"the pod has no container {name}")
+            elif self._gpus.asked(container) == Fraction(amount):
+                continue  # As it is, whatever it would be rounded to.
             elif name in skipped:
-                if self._gpus.asked(container) != Fraction(amount):
-                    self._refuse(container, f"container {name} is to be skipped")
+                self._refuse(container, f"container {name} is to be skipped")
             elif container.ends:
                 self._refuse(container, f"{name} is an init container that ends")
             else:
@@ -152,7 +160,11 @@ class _Writer:
             reason = "the pod has a share of a GPU, and the strategy writes whole ones only"
             self._refuse(wanted[0][0], reason)
             return []
-        return [(container, math.ceil(amount)) for container, amount in wanted]
+        return [
+            (container, int(count))
+            for container, amount in wanted
+            if (count := self._within(container, Fraction(math.ceil(amount)), _WHOLE)) is not None
+        ]
 
     def _write_whole(self, counts: Sequence[tuple[GpuContainer, int]]) -> bool:
         """Whether any of *counts* is written, as limit and request."""
@@ -169,6 +181,7 @@ class _Writer:
                 self._refuse(container, reason)
                 return False
         for container, count in due:
+            self._before[container.name] = gpus.asked(container)
             for part in ("limits", "requests"):
                 path = (*container.path, "resources", part, GPU_RESOURCE)
                 self._write(path, str(count), _DEVICES_FIELD, container.name)
@@ -187,9 +200,12 @@ class _Writer:
         if len(owners) == 1:
             container, amount = wanted[0]
             devices = gpus.share.devices if gpus.share is not None else 1
-            portion = _rounded_up(amount / devices)
-            if portion < 1:
-                self._plan_share(container, portion, devices)
+            step = devices * _HUNDREDTH
+            rounded = devices * _rounded_up(amount / devices)
+            if self._at_most(container, rounded, step) < devices:
+                share = self._within(container, rounded, step)
+                if share is not None:
+                    self._plan_share(container, share / devices, devices)
                 return
         elif gpus.share is not None:
             reason = f"KAI gives a share to one container only, and {gpus.share.container} has it"
@@ -199,7 +215,12 @@ class _Writer:
             if len(owners) > 1 and _rounded_up(amount) < 1 and not container.whole:
                 self._refuse(container, "KAI gives a share to one container only")
                 return
-        counts = [(container, math.ceil(_rounded_up(amount))) for container, amount in wanted]
+        counts = [
+            (container, int(count))
+            for container, amount in wanted
+            if (count := self._within(container, Fraction(math.ceil(_rounded_up(amount))), _WHOLE))
+            is not None
+        ]
         if self._write_whole(counts):
             for key in SHARE_ANNOTATIONS:
                 self._remove(("metadata", "annotations", key), _PORTION_FIELD, wanted[0][0].name)
@@ -215,6 +236,7 @@ class _Writer:
         if reason:
             self._refuse(container, reason)
             return
+        self._before[name] = gpus.asked(container)
         for other in gpus.containers:
             for part in ("limits", "requests"):
                 path = (*other.path, "resources", part, GPU_RESOURCE)
@@ -249,7 +271,43 @@ class _Writer:
         if injection.queue and (injection.set_queue_when_specified or not is_given):
             self._write(path, injection.queue, f"labels[{QUEUE_LABEL}]", "")
 
+    def _write_before(self) -> None:
+        """Note what the pod asked for; also what was noted when it was looked at before."""
+        if not self._before:
+            return
+        old = annotations_of(self._pod).get(GPU_BEFORE)
+        known = parse_before(old)
+        new = format_before(known | self._before)
+        if old != new:
+            path, field = ("metadata", "annotations", GPU_BEFORE), f"annotations[{GPU_BEFORE}]"
+            # What is no note is somebody's annotation, which nobody else is shown.
+            shown = old if known else None
+            self._changes.append(GpuChange(path, field, _selector(path), "", shown, new))
+
     # -- parts ------------------------------------------------------------------------------
+
+    def _at_most(self, container: GpuContainer, rounded: Fraction, step: Fraction) -> Fraction:
+        """*rounded*, which is a number of *step*s, or as many as the ceiling allows."""
+        ceiling = self._injection.ceilings.get(container.name)
+        if ceiling is None or rounded <= Fraction(ceiling):
+            return rounded
+        return math.floor(Fraction(ceiling) / step) * step
+
+    def _within(
+        self, container: GpuContainer, rounded: Fraction, step: Fraction
+    ) -> Fraction | None:
+        """
+        As `_at_most`; None, and said, where the ceiling leaves less than is there.
+
+        What was rounded up is to give more. To take some away for it helps nobody.
+        """
+        most = self._at_most(container, rounded, step)
+        if most == rounded or (most and most >= self._gpus.asked(container)):
+            return most
+        ceiling = self._injection.ceilings[container.name]
+        text = f"{format_amount(ceiling)}, and rounded up {container.name} would have"
+        self._refuse(container, f"the strategy's ceiling is {text} {float(rounded):g}")
+        return None
 
     def _may(self, container: GpuContainer, amount: Fraction) -> bool:
         """Whether the strategy allows *amount* in the place of what is asked for now."""
@@ -320,6 +378,6 @@ def _sees_devices(env: Any) -> bool:
 
 def _selector(path: Path) -> str:
     """As the mapping of Pods calls what is there."""
-    if path[:2] == ("metadata", "labels"):
+    if path[:2] == ("metadata", "labels") or path[-1] == GPU_BEFORE:
         return "podMetadata"
     return "allContainers" if len(path) > 3 else "podSpec"

@@ -1,13 +1,11 @@
-"""Amounts of GPU: exact sums, and the one rounding there is, to six places."""
+"""Amounts of GPU: exact sums and shares. Quotients alone are cut, to six places."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_FLOOR, Decimal
 
-# Enough digits that nothing but a quotient is ever rounded: a sample is below 1e309, a quantity
-# below 1e400, and both have few places.
-EXACT = Context(prec=1000, rounding=ROUND_HALF_EVEN)
+from webhook.model.rightsizing.amounts import EXACT, format_amount, round_amount
 
 _PLACES = Decimal("1e-6")
 
@@ -18,11 +16,6 @@ def sum_of(amounts: Iterable[Decimal]) -> Decimal:
     for amount in amounts:
         total = EXACT.add(total, amount)
     return total
-
-
-def round_amount(amount: Decimal) -> Decimal:
-    """*amount* to six places, half-even."""
-    return amount.quantize(_PLACES, context=EXACT)
 
 
 def round_down(amount: Decimal) -> Decimal:
@@ -56,13 +49,6 @@ def share_out(total: Decimal, weights: Mapping[str, Decimal]) -> dict[str, Decim
         rest = EXACT.subtract(rest, share)
     # Behind the last one with a weight there is nothing left.
     return shares
-
-
-def format_amount(amount: Decimal) -> str:
-    """*amount* as text with at most six places: `0.96`, `2`, `0`."""
-    text = format(round_amount(amount), "f")
-    text = text.rstrip("0").rstrip(".")
-    return "0" if text in ("", "-0") else text
 
 
 def format_gpus(amount: Decimal) -> str:

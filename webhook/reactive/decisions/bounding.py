@@ -34,7 +34,7 @@ def bound(
     Judge what each container is *recommended* to have beside what it has; None is no GPU.
 
     The order is floor and ceiling, then what the strategy enables. Amounts stay exact: rounding
-    for writing comes after this.
+    for writing comes after this, and then the ceiling again.
     """
     amounts, writable, reasons = {}, {}, {}
     for name, amount in recommended.items():
@@ -51,10 +51,16 @@ def bound(
     return Bounded(amounts, writable, reasons)
 
 
+def ceiling_of(strategy: Strategy, container: str) -> Decimal | None:
+    """The most that may be written into *container*, after rounding as well."""
+    own = strategy.container_bounds.get(container, Bounds())
+    return own.ceiling if own.ceiling is not None else strategy.bounds.ceiling
+
+
 def _clamp(name: str, amount: Decimal, strategy: Strategy) -> tuple[Decimal, tuple[str, ...]]:
     own = strategy.container_bounds.get(name, Bounds())
     floor = own.floor if own.floor is not None else strategy.bounds.floor
-    ceiling = own.ceiling if own.ceiling is not None else strategy.bounds.ceiling
+    ceiling = ceiling_of(strategy, name)
     # The ceiling last: where the two cross, nobody gets more than is allowed.
     if ceiling is not None and amount > ceiling:
         return ceiling, (f"lowered from {format_gpus(amount)} to the ceiling of {strategy.key}",)

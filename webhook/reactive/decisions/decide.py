@@ -16,10 +16,10 @@ from datetime import datetime
 
 from webhook.model.rightsizing.durations import format_duration
 from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.amounts import sum_of
 from webhook.reactive.decisions.signals import assess
 from webhook.reactive.decisions.states import (
-    Change,
     Evaluation,
     ObservedPod,
     Readings,
@@ -27,6 +27,7 @@ from webhook.reactive.decisions.states import (
     SignalReport,
     WorkloadState,
 )
+from webhook.reactive.decisions.texts import name_pods
 from webhook.reactive.decisions.usage import IncludedPod
 from webhook.reactive.decisions.verdict import keep, settle
 
@@ -45,7 +46,7 @@ def decide(
     source's rules decide: the previous recommendation stays while a pod differs from its
     baseline, and is withdrawn otherwise.
     """
-    state = _narrow(state, policy)
+    state = narrow(state, policy)
     unasked = [
         f"{signal} ({direction})"
         for signal in Signal
@@ -65,7 +66,7 @@ def decide(
     eligible = [pod for pod in included if pod.name not in young]
     findings = {signal: assess(signal, policy, eligible, readings, state) for signal in Signal}
     if pods:
-        verdict = settle(findings, state, included, now)
+        verdict = settle(findings, state, included, now, is_measured=bool(eligible))
     else:
         # As between an eviction and the next pod: that must not lose what the next pod is to get.
         verdict = keep(state, "there is no pod to look at")
@@ -86,7 +87,7 @@ def decide(
 # --- which containers and pods count ---
 
 
-def _narrow(state: WorkloadState, policy: ReactivePolicy) -> WorkloadState:
+def narrow(state: WorkloadState, policy: ReactivePolicy) -> WorkloadState:
     """Forget containers that are no longer in scope."""
     names = policy.scope.containers
     if not names:
@@ -132,13 +133,8 @@ def _uncounted(
     without = sorted(pod.name for pod in pods if pod.name not in counted)
     age = format_duration(policy.min_pod_age)
     if unstarted:
-        yield f"not measured, as it has no start time: pod {_first(unstarted)}"
+        yield f"not measured, as it has no start time: {name_pods(unstarted)}"
     if fresh:
-        yield f"not measured, as it is younger than {age}: pod {_first(fresh)}"
+        yield f"not measured, as it is younger than {age}: {name_pods(fresh)}"
     if without:
-        yield f"left out, as no container in scope has a GPU: pod {_first(without)}"
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - 1
-    return f"{names[0]} and {more} more" if more else names[0]
+        yield f"left out, as no container in scope has a GPU: {name_pods(without)}"

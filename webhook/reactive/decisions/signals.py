@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
+from webhook.model.rightsizing.amounts import round_amount
 from webhook.model.rightsizing.durations import format_duration
 from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal, SignalSettings
-from webhook.reactive.decisions.amounts import format_gpus, percent_of, round_amount, round_down
+from webhook.reactive.decisions.amounts import format_gpus, percent_of, round_down
 from webhook.reactive.decisions.states import Readings, SignalReport, WorkloadState
 from webhook.reactive.decisions.usage import IncludedPod, Measured, Usage, measure
 
@@ -104,12 +105,8 @@ def _upsize(
         reasons.append(
             f"{signal}: capped at {format_gpus(cap)}, {limit}, instead of {format_gpus(target)}"
         )
-    # Nobody who lacks something gets less. Only what we gave ourselves is taken back when a
-    # policy is tightened.
-    is_tightened = state.previous is not None and pod.previous(state.previous) > cap
-    if candidate < pod.allocation and not is_tightened:
-        have = f"the {format_gpus(pod.allocation)} that pod {pod.name} has"
-        reasons.append(f"{signal}: no upsize, as {format_gpus(candidate)} is less than {have}")
+    if not base:
+        # Whatever it asks for is cut to nothing, and nobody is to lose its GPU by an upsize.
         return Finding(report, reasons=tuple(reasons))
     return Finding(report, pod, candidate, tuple(reasons))
 
@@ -120,18 +117,21 @@ def _scale_back(
     pod, scale_back = hottest.pod, settings.scale_back
     base = pod.baseline(state.baseline)
     target = _with_headroom(hottest, scale_back.headroom_percent)
-    # Not more than it has: with a high threshold and headroom, less usage would ask for more.
-    candidate = max(min(target, pod.allocation), base)
+    candidate = max(target, base)
     report = _report(hottest, Direction.SCALE_BACK, wants=Direction.SCALE_BACK, candidate=candidate)
     reasons = [f"{signal}: {hottest}, below {scale_back.threshold_percent} % of it"]
     if target < base:
         instead = f"instead of {format_gpus(target)}"
         reasons.append(f"{signal}: floored to the baseline of {format_gpus(base)} {instead}")
-    # Somebody else gave it that much. We neither confirm it nor take it away while it is used.
+    # Nothing is recommended above the cap: neither what somebody else gave the pod, which isn't
+    # taken away while it is used either, nor more by a high threshold and headroom.
     max_percent = settings.upsize.max_percent
     if candidate > max(percent_of(base, max_percent), base):
         limit = f"{max_percent} % of the baseline of {format_gpus(base)}"
         reasons.append(f"{signal}: no scale-back, as {format_gpus(candidate)} is above {limit}")
+        return Finding(report, reasons=tuple(reasons))
+    if not base:
+        reasons.append(f"{signal}: no scale-back, as the baseline is {format_gpus(base)}")
         return Finding(report, reasons=tuple(reasons))
     return Finding(report, pod, candidate, tuple(reasons))
 

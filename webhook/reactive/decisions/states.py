@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Self, TypeAlias
 
+from webhook.model.rightsizing.amounts import EXACT
 from webhook.model.rightsizing.policies import Direction, Signal
-from webhook.reactive.decisions.amounts import EXACT, sum_of
+from webhook.model.rightsizing.recommendations import Change
+from webhook.reactive.decisions.amounts import sum_of
 
 # Pod, container, device.
 SeriesKey: TypeAlias = tuple[str, str, str]
@@ -32,15 +33,6 @@ _PERCENT_PLACES = Decimal("1e-9")
 def is_usable(percent: Decimal) -> bool:
     """Whether a value is a sample at all: finite, and not negative."""
     return percent.is_finite() and percent >= 0
-
-
-class Change(StrEnum):
-    """What became of the recommendation in one evaluation."""
-
-    UPSIZE = "upsize"
-    SCALE_BACK = "scaleBack"
-    KEPT = "kept"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

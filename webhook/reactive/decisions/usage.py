@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from webhook.model.rightsizing.amounts import EXACT, format_amount
 from webhook.model.rightsizing.policies import Direction, Interpretation, Signal
-from webhook.reactive.decisions.amounts import EXACT, format_amount, format_gpus, percent_of, sum_of
+from webhook.reactive.decisions.amounts import format_gpus, percent_of, sum_of
 from webhook.reactive.decisions.states import Baseline, Readings, Recommendation
 
 # A reason is read by people, and a Deployment may have a thousand pods.

@@ -13,9 +13,10 @@ from datetime import datetime
 from decimal import Decimal
 
 from webhook.model.rightsizing.policies import Direction, Signal
+from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.amounts import format_gpus, share_out, sum_of
 from webhook.reactive.decisions.signals import Finding
-from webhook.reactive.decisions.states import Baseline, Change, Recommendation, WorkloadState
+from webhook.reactive.decisions.states import Baseline, Recommendation, WorkloadState
 from webhook.reactive.decisions.usage import IncludedPod
 
 
@@ -44,23 +45,27 @@ def settle(
     state: WorkloadState,
     pods: Sequence[IncludedPod],
     now: datetime,
+    *,
+    is_measured: bool,
 ) -> Verdict:
     """
-    Choose among *findings*. *pods* are all that have a GPU in scope, also those too young.
+    Choose among *findings*. *pods* are all that have a GPU in scope, also those too young; with
+    *is_measured* False all of them are, and nothing is withdrawn.
 
-    A container's baseline is recorded with the first upsize, from the pod that called for it.
+    A container's baseline is recorded with the first upsize, from the pod that called for it; a
+    scale-back that comes to more than the pod has is one too.
     """
     winner = _winner(findings, state.previous)
     if winner is None:
-        return _reuse(state, pods)
+        return _reuse(state, pods, is_measured=is_measured)
     objection = _objection(winner, findings, state, pods)
     if objection:
-        return _reuse(state, pods, objection)
+        return _reuse(state, pods, objection, is_measured=is_measured)
     baseline = dict(state.baseline)
-    if winner.wants is Direction.UPSIZE:
+    if winner.wants is Direction.UPSIZE or winner.total > winner.pod.allocation:
         for name, amount in winner.pod.allocations.items():
             baseline.setdefault(name, Baseline(amount, now, f"pod {winner.pod.name}"))
-    return _accept(winner, state.previous, baseline)
+    return _accept(winner, state, baseline)
 
 
 def _winner(findings: Mapping[Signal, Finding], previous: Recommendation | None) -> _Winner | None:
@@ -84,14 +89,14 @@ def _objection(
     pods: Sequence[IncludedPod],
 ) -> str:
     """Why the winner isn't accepted; ``""`` if it is."""
-    if winner.total and not winner.pod.allocation:
+    if not winner.pod.allocation:
         return (
             f"pod {winner.pod.name} has 0 GPUs, so that {format_gpus(winner.total)} can't be"
             " shared out in proportion"
         )
     previous = state.previous
     if previous is None:
-        return _is_needless(winner, state.baseline, pods)
+        return _ambiguity(winner, state.baseline, pods)
     before = winner.pod.previous(previous)
     if winner.total >= before:
         return ""
@@ -103,45 +108,60 @@ def _objection(
     return ""
 
 
-def _is_needless(
+def _ambiguity(
     winner: _Winner, baseline: Mapping[str, Baseline], pods: Sequence[IncludedPod]
 ) -> str:
     """
-    Why a first recommendation would say nothing; ``""`` if it says something.
+    Why a first scale-back has no baseline to go back to; ``""`` if it has.
 
-    To recommend to a workload what it has by itself would hold it there when its owner changes
-    it.
+    Without a recorded one it is what the pods have. Where they have different amounts, as in a
+    rollout, that of the hottest would be held against the new one of their owner.
     """
-    own = winner.pod.allocations
-    if winner.wants is Direction.SCALE_BACK:
-        was_raised = any(
-            amount > baseline[name].amount
-            for pod in pods
-            for name, amount in pod.allocations.items()
-            if name in baseline
-        )
-        if not was_raised or any(name not in baseline for name in own):
-            return "nothing to scale back: no pod has more than its baseline"
-    elif winner.total == winner.pod.allocation == winner.pod.baseline(baseline):
-        return "nothing to add: the baseline is all that is allowed"
+    if winner.wants is not Direction.SCALE_BACK:
+        return ""
+    for name, amount in winner.pod.allocations.items():
+        rivals = [pod.name for pod in pods if pod.allocations.get(name, amount) != amount]
+        if name not in baseline and rivals:
+            return (
+                f"no baseline of {name} is known, and pods {winner.pod.name} and {rivals[0]} have"
+                " different amounts of it"
+            )
     return ""
 
 
-def _accept(
-    winner: _Winner, previous: Recommendation | None, baseline: Mapping[str, Baseline]
-) -> Verdict:
+def _accept(winner: _Winner, state: WorkloadState, baseline: Mapping[str, Baseline]) -> Verdict:
     own = winner.pod.allocations
-    if previous is not None:
-        same = {name: previous.containers[name] for name in own if name in previous.containers}
-        if len(same) == len(own) and sum_of(same.values()) == winner.total:
-            reason = f"the recommendation of {format_gpus(winner.total)} stays"
-            kept = Recommendation(same, winner.driver)
-            return Verdict(baseline, kept, Change.KEPT, (reason,))
-    shares = share_out(winner.total, own) if winner.total else dict.fromkeys(own, winner.total)
+    before = {} if state.previous is None else state.previous.containers
+    same = {name: before[name] for name in own if name in before}
+    shares = {name: baseline[name].amount for name in own if name in baseline}
+    # At their baselines all containers have their own again. In proportion to amounts that were
+    # rounded when they were written, one of them never would.
+    if not _is_whole(shares, winner):
+        shares = same if _is_whole(same, winner) else share_out(winner.total, own)
     recommendation = Recommendation(shares, winner.driver)
-    change = Change.UPSIZE if winner.wants is Direction.UPSIZE else Change.SCALE_BACK
+    if state.previous is not None and shares == same:
+        reason = f"the recommendation of {format_gpus(winner.total)} stays"
+        return Verdict(baseline, recommendation, Change.KEPT, (reason,))
     reason = f"{format_gpus(winner.total)} recommended, owed to {winner.driver}"
-    return Verdict(baseline, recommendation, change, (reason,))
+    return Verdict(baseline, recommendation, _change(winner, state), (reason,))
+
+
+def _is_whole(shares: Mapping[str, Decimal], winner: _Winner) -> bool:
+    """Whether *shares* of all containers of the winner's pod are its total."""
+    return len(shares) == len(winner.pod.allocations) and sum_of(shares.values()) == winner.total
+
+
+def _change(winner: _Winner, state: WorkloadState) -> Change:
+    """By the rule that the total comes from, whichever way it goes."""
+    known = state.baseline
+    is_back = state.previous is None and all(
+        name in known and known[name].amount == amount
+        for name, amount in winner.pod.allocations.items()
+    )
+    if is_back and winner.total == winner.pod.allocation:
+        # It was raised and has returned; that its baseline is recommended again is no news.
+        return Change.KEPT
+    return Change.UPSIZE if winner.wants is Direction.UPSIZE else Change.SCALE_BACK
 
 
 def keep(state: WorkloadState, why: str) -> Verdict:
@@ -152,8 +172,19 @@ def keep(state: WorkloadState, why: str) -> Verdict:
     return Verdict(state.baseline, state.previous, Change.KEPT, (reason,))
 
 
-def _reuse(state: WorkloadState, pods: Sequence[IncludedPod], objection: str = "") -> Verdict:
-    """The previous recommendation again while a pod differs from its baseline, else nothing."""
+def _reuse(
+    state: WorkloadState,
+    pods: Sequence[IncludedPod],
+    objection: str = "",
+    *,
+    is_measured: bool,
+) -> Verdict:
+    """
+    The previous recommendation again while a pod differs from its baseline, else nothing.
+
+    Something else than the baseline also while no pod can be measured yet: a new one that was not
+    given its amount has its baseline, and what it should have had must not be lost.
+    """
     said = (objection,) if objection else ()
     if state.previous is None:
         return Verdict(state.baseline, None, Change.NONE, said)
@@ -171,10 +202,15 @@ def _reuse(state: WorkloadState, pods: Sequence[IncludedPod], objection: str = "
         ),
         None,
     )
-    if not amounts or differing is None:
+    is_more = any(
+        name in state.baseline and state.baseline[name].amount != amount
+        for name, amount in amounts.items()
+    )
+    if not amounts or (differing is None and (is_measured or not is_more)):
         why = "every pod has its baseline" if amounts else "none of its containers has a GPU now"
         reason = f"the previous recommendation is withdrawn: {why}"
         return Verdict(state.baseline, None, Change.NONE, (*said, reason))
-    reason = f"the previous recommendation stays: pod {differing} differs from its baseline"
+    why = f"pod {differing} differs from its baseline" if differing else "no pod is measured yet"
+    reason = f"the previous recommendation stays: {why}"
     kept = Recommendation(amounts, state.previous.driver)
     return Verdict(state.baseline, kept, Change.KEPT, (*said, reason))

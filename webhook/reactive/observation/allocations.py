@@ -15,8 +15,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from webhook.policy.gpu.pod import PodGpus, UnclearError, read_gpus
-from webhook.reactive.decisions.amounts import EXACT
+from webhook.model.rightsizing.amounts import EXACT, round_amount
+from webhook.policy.gpu.before import GPU_BEFORE, parse_before
+from webhook.policy.gpu.pod import PodGpus, UnclearError, annotations_of, read_gpus
 
 _RESTARTS = "Always"
 
@@ -29,10 +30,16 @@ class GpuAllocation:
     *amounts* are by container: the regular ones in the pod's order, then the init containers that
     run beside them. None is one without a GPU, and every one of them where *reason* says why the
     pod's GPUs can't be told. A *reason* may also tell that a share is of no container that counts.
+    *before* are what some of them would have if nothing had been written into the pod.
     """
 
     amounts: Mapping[str, Decimal | None] = field(default_factory=dict)
     reason: str = ""
+    before: Mapping[str, Decimal | None] = field(default_factory=dict)
+
+    def own(self, name: str) -> Decimal | None:
+        """What the container *name* was written with by whoever owns the workload."""
+        return self.before[name] if name in self.before else self.amounts[name]
 
 
 def read_allocation(pod: Mapping[str, Any]) -> GpuAllocation:
@@ -44,7 +51,9 @@ def read_allocation(pod: Mapping[str, Any]) -> GpuAllocation:
         return GpuAllocation(dict.fromkeys(names), unclear.problem)
     known = {container.name: container for container in gpus.containers}
     amounts = {name: _decimal(gpus.asked(known[name])) for name in names}
-    return GpuAllocation(amounts, _ending_share(gpus, amounts))
+    noted = parse_before(annotations_of(pod).get(GPU_BEFORE))
+    before = {name: _decimal(amount) for name, amount in noted.items() if name in amounts}
+    return GpuAllocation(amounts, _ending_share(gpus, amounts), before)
 
 
 def _lasting_containers(pod: Mapping[str, Any]) -> Iterator[str]:
@@ -67,7 +76,6 @@ def _ending_share(gpus: PodGpus, amounts: Mapping[str, Any]) -> str:
 
 
 def _decimal(amount: Fraction) -> Decimal | None:
-    """*amount*, exactly: it was written as a decimal. None for nothing."""
-    if not amount:
-        return None
-    return EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
+    """*amount*, to as many places as it is stored with later. None for nothing."""
+    exact = EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
+    return round_amount(exact) or None

@@ -52,7 +52,7 @@ class Asked:
         return self.answer.values if isinstance(self.answer, NamespaceReading) else None
 
 
-class Round:
+class Questioning:
     """The questions of one round, until there is no point in the next one."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,8 @@ from webhook.model.rightsizing.policies import (
 from webhook.reactive.observation.documents import SeenReactive, StoredRecommendation
 from webhook.reactive.observation.kinds import WORKLOAD_KINDS, SeenWorkload
 from webhook.reactive.observation.pods import SeenPod
-from webhook.store.gpu_objects import NO_ROOM_GIVEN, OwnerRef, SeenOwner
+from webhook.store.gpu_objects import NO_ROOM_GIVEN, SeenOwner
+from webhook.store.object_metadata import OwnerRef
 
 _NO_WORKLOADS: Mapping[str, SeenWorkload] = {}
 
@@ -134,16 +135,6 @@ def is_made_by_another(workload: SeenWorkload) -> bool:
     """Whether it is a Job that a workload of a supported kind makes anew each time."""
     owner = workload.owner
     return workload.kind == "Job" and owner is not None and _is_supported(owner)
-
-
-def gather_rooms(rooms: Iterable[tuple[str, GpuRoom]]) -> Mapping[str, GpuRoom]:
-    """What all quotas and LimitRanges of a namespace leave together; *rooms* are by its name."""
-    found: dict[str, GpuRoom] = {}
-    for namespace, room in rooms:
-        before = found.get(namespace, NO_ROOM_GIVEN)
-        free = [each.free for each in (before, room) if each.free is not None]
-        found[namespace] = GpuRoom(min(free, default=None), (*before.limits, *room.limits))
-    return found
 
 
 def _is_supported(owner: OwnerRef) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -68,7 +68,8 @@ class SeenReactive(msgspec.Struct, frozen=True):
 class StoredRecommendation(msgspec.Struct, frozen=True):
     """
     One recommendation; None where *problem* says why it can't be read. Somebody else wrote that
-    one, as ours can. *name* is its key, `namespace/name`.
+    one, as ours can. Where it is there all the same, *problem* says what of its status somebody
+    spoilt; that is lost, and written anew. *name* is its key, `namespace/name`.
     """
 
     name: str
@@ -126,8 +127,11 @@ def decode_recommendation(raw: bytes) -> StoredRecommendation:
     recommendation, problem = None, ""
     try:
         recommendation = read_recommendation({**manifest, "apiVersion": API_VERSION})
+        unread: Sequence[Exception] = recommendation.unread
     except ExceptionGroup as group:
-        problem = _shorten(str(group.exceptions[0]))
+        unread = group.exceptions
+    if unread:
+        problem = _shorten(str(unread[0]))
     return StoredRecommendation(
         name=f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}",
         resource_version=_text(metadata, "resourceVersion"),

@@ -21,11 +21,13 @@ from webhook.model.rightsizing.controls import (
 )
 from webhook.model.rightsizing.recommendations import WorkloadRef
 from webhook.reactive.decisions.scopes import ScopedWorkload
-from webhook.reactive.observation.metadata import Metadata, controller_of
-from webhook.store.gpu_objects import OwnerRef
+from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
 _NO_LABELS: Mapping[str, str] = {}
 _PERCENT = 100
+_ROLLING_UPDATE = "RollingUpdate"
+# A quarter of their pods may be away, rounded down, unless they say something else.
+_LIKE_DEPLOYMENTS = ("Deployment", "Rollout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = {
         WorkloadKind("DaemonSet", "apps", ("v1",), "daemonsets", rolls=True, builtin=True),
         WorkloadKind("Job", "batch", ("v1",), "jobs", builtin=True),
         WorkloadKind("CronJob", "batch", ("v1",), "cronjobs", builtin=True),
-        WorkloadKind("Rollout", "argoproj.io", ("v1alpha1",), "rollouts"),
+        WorkloadKind("Rollout", "argoproj.io", ("v1alpha1",), "rollouts", rolls=True),
         WorkloadKind("AnalysisRun", "argoproj.io", ("v1alpha1",), "analysisruns"),
         WorkloadKind("Model", "kubeai.org", ("v1",), "models"),
         # Strimzi serves v1 since 0.49, and v1beta2 until 0.51.
@@ -85,10 +87,10 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = {
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """
-    How a Deployment, StatefulSet or DaemonSet replaces its pods.
+    How a Deployment, StatefulSet, DaemonSet or Argo's Rollout replaces its pods.
 
     *replicas* are wanted; of a DaemonSet, pods on the nodes that it is for. *max_unavailable* is
-    as written: a number, a percentage, or None for Kubernetes' default.
+    as written: a number, a percentage, or None for the *default* of its kind.
     """
 
     replicas: int
@@ -105,7 +107,7 @@ class Rollout:
         At least one: with less, an update makes a pod more first, which an eviction can't. Who
         wants none to be away says so by a PodDisruptionBudget.
         """
-        if self.strategy != "RollingUpdate":
+        if self.strategy != _ROLLING_UPDATE:
             return None
         given = self.default if self.max_unavailable is None else self.max_unavailable
         return max(1, _part_of(given, self.replicas, rounds_up=self.rounds_up))
@@ -183,6 +185,9 @@ class _RollingUpdate(msgspec.Struct, gc=False):
 class _Strategy(msgspec.Struct, gc=False):
     type: str = ""
     rolling_update: _RollingUpdate | None = msgspec.field(default=None, name="rollingUpdate")
+    # Argo's, of which a Rollout has one.
+    canary: _RollingUpdate | None = None
+    blue_green: _RollingUpdate | None = msgspec.field(default=None, name="blueGreen")
 
 
 class _Spec(msgspec.Struct, gc=False):
@@ -233,7 +238,7 @@ def decode_workload(raw: bytes, kind: WorkloadKind, version: str) -> SeenWorkloa
         kind=kind.kind,
         uid=metadata.uid,
         labels=metadata.labels or _NO_LABELS,
-        owner=controller_of(metadata),
+        owner=controller_of(metadata.owners),
         controls=_controls(metadata.annotations),
         template_controls=_controls(template.annotations if template is not None else None),
         rollout=None if spec is None else _rollout(kind, spec, status or _Status()),
@@ -248,15 +253,17 @@ def _controls(annotations: Mapping[str, str] | None) -> Controls:
 
 def _rollout(kind: WorkloadKind, spec: _Spec, status: _Status) -> Rollout:
     strategy = spec.strategy or spec.update_strategy or _Strategy()
-    rolling = strategy.rolling_update
+    is_argo = kind.kind == "Rollout"
+    rolling = strategy.canary or strategy.blue_green if is_argo else strategy.rolling_update
     is_everywhere = kind.kind == "DaemonSet"
     return Rollout(
         replicas=status.desired if is_everywhere else _or(spec.replicas, 1),
-        strategy=sys.intern(strategy.type),
+        strategy=_ROLLING_UPDATE if is_argo else sys.intern(strategy.type),
         max_unavailable=None if rolling is None else rolling.max_unavailable,
-        # Kubernetes: "Deployments", "DaemonSets", fields of rollingUpdate.
-        rounds_up=kind.kind != "Deployment",
-        default="25%" if kind.kind == "Deployment" else 1,
+        # Kubernetes: "Deployments", "DaemonSets", fields of rollingUpdate. Argo Rollouts:
+        # "Specification", maxUnavailable of both strategies.
+        rounds_up=kind.kind not in _LIKE_DEPLOYMENTS,
+        default="25%" if kind.kind in _LIKE_DEPLOYMENTS else 1,
     )
 
 

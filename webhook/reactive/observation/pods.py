@@ -18,12 +18,13 @@ import msgspec
 from webhook.clients.informer import Resource
 from webhook.mapping.homes import GPU_RESOURCE
 from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Controls
+from webhook.model.rightsizing.times import read_time
+from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.policy.gpu.injection import QUEUE_LABEL
 from webhook.policy.gpu.pod import SHARE_ANNOTATIONS
 from webhook.reactive.decisions.states import ObservedPod
 from webhook.reactive.observation.allocations import GpuAllocation, read_allocation
-from webhook.reactive.observation.metadata import Metadata, controller_of
-from webhook.store.gpu_objects import OwnerRef
+from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
 PODS = Resource("pods", "/api/v1/pods")
 
@@ -32,7 +33,7 @@ _FINISHED = ("Succeeded", "Failed")
 
 # NVIDIA's resources and annotations; the others say nothing about its GPUs.
 _VENDOR = GPU_RESOURCE.partition("/")[0] + "/"
-_KEPT_ANNOTATIONS = frozenset({*SHARE_ANNOTATIONS, PAUSE_UNTIL, SKIP_CONTAINERS})
+_KEPT_ANNOTATIONS = frozenset({*SHARE_ANNOTATIONS, GPU_BEFORE, PAUSE_UNTIL, SKIP_CONTAINERS})
 _KEPT_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
 # Of pods that are alike. Two thousand workloads in the middle of a roll-out have four thousand.
@@ -189,7 +190,7 @@ def decode_pod(raw: bytes) -> SeenPod:
         name=metadata.key,
         resource_version=metadata.resource_version,
         uid=metadata.uid,
-        owner=controller_of(metadata),
+        owner=controller_of(metadata.owners),
         phase=sys.intern(status.phase),
         is_terminating=metadata.deleted is not None,
         started=_time(status.started),
@@ -293,7 +294,6 @@ def _ready_since(conditions: Iterable[_Condition]) -> datetime | None:
 def _time(text: str | None) -> datetime | None:
     """A time as the API server writes it; None where there is none that can be read."""
     try:
-        time = datetime.fromisoformat(text) if text else None
+        return read_time(text)
     except ValueError:
         return None
-    return None if time is None or time.tzinfo is None else time

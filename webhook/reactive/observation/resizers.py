@@ -14,7 +14,7 @@ import msgspec
 
 from webhook.clients.informer import Resource
 from webhook.mapping.homes import GPU_RESOURCE
-from webhook.reactive.observation.metadata import Metadata
+from webhook.store.object_metadata import Metadata
 
 HORIZONTAL = Resource(
     "horizontalpodautoscalers.autoscaling", "/apis/autoscaling/v2/horizontalpodautoscalers"

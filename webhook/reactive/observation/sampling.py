@@ -18,8 +18,8 @@ from webhook.errors import PrometheusError, PrometheusFault, SpecError
 from webhook.model.rightsizing.policies import Direction, DocumentKey, ReactivePolicy, Signal
 from webhook.reactive.decisions.queries import DEVICE_LABEL, NamespaceQuery, Skip, build_queries
 from webhook.reactive.decisions.states import Question, Readings
-from webhook.reactive.observation.asking import Asked, Asking, Round
-from webhook.reactive.observation.observe import ObservedWorkload
+from webhook.reactive.observation.asking import Asked, Asking, Questioning
+from webhook.reactive.observation.workloads import ObservedWorkload
 
 # Queries under way at a time. A guess; Prometheus itself works on 20.
 CONCURRENCY = 4
@@ -181,7 +181,7 @@ class Sampler:
         and after *within_s*. What is not asked any more has that for its fault. The next round
         begins there, so that one question that is too much keeps nobody from his turn for ever.
         """
-        asking = Round(self._prometheus, at, within_s, self._concurrency, self._on_query)
+        asking = Questioning(self._prometheus, at, within_s, self._concurrency, self._on_query)
         ordered = sorted(wanted, key=lambda each: each.namespace)
         later = [each for each in ordered if each.namespace >= self._next_first]
         ordered = [*later, *ordered[: len(ordered) - len(later)]]
@@ -205,7 +205,7 @@ class Sampler:
             self._next_first = samples.namespace
         return samples
 
-    async def _ask(self, asking: Round, wanted: Wanted) -> NamespaceSamples:
+    async def _ask(self, asking: Questioning, wanted: Wanted) -> NamespaceSamples:
         queries: dict[DocumentKey, Mapping[Question, NamespaceQuery]] = {}
         unaskable: dict[DocumentKey, str] = {}
         for policy in wanted.policies:

@@ -21,8 +21,9 @@ from webhook.clients.informer import Informer, Resource, Seen, Timing
 from webhook.clients.kube import KubeClient
 from webhook.errors import NotReadyError
 from webhook.model.rightsizing.controls import NO_CONTROLS, PAUSE_UNTIL, Controls
+from webhook.model.rightsizing.injections import GpuRoom
 from webhook.model.rightsizing.policies import ReactivePolicy
-from webhook.reactive.observation.cluster import Cluster, gather_rooms
+from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import (
     PLURALS,
     SeenReactive,
@@ -37,7 +38,6 @@ from webhook.reactive.observation.kinds import (
     WorkloadKind,
     decode_workload,
 )
-from webhook.reactive.observation.metadata import Metadata
 from webhook.reactive.observation.pods import PODS, SeenPod, decode_pod
 from webhook.reactive.observation.resizers import (
     HORIZONTAL,
@@ -48,7 +48,6 @@ from webhook.reactive.observation.resizers import (
 )
 from webhook.store.gpu_objects import (
     LIMIT_RANGES,
-    NO_ROOM_GIVEN,
     QUOTAS,
     RECOMMENDATIONS,
     REPLICA_SETS,
@@ -57,7 +56,9 @@ from webhook.store.gpu_objects import (
     decode_limits,
     decode_owner,
     decode_quota,
+    gather_rooms,
 )
+from webhook.store.object_metadata import Metadata
 from webhook.telemetry.metrics import Metrics
 
 NAMESPACES = Resource("namespaces", "/api/v1/namespaces", metadata_only=True)
@@ -243,15 +244,10 @@ class Watches:
         informers = self._informers_of(WORKLOAD_KINDS[kind])
         return "; ".join([informer.obstacle for informer in informers if informer.obstacle])
 
-    def _known_rooms(self) -> Mapping[str, Any] | None:
+    def _known_rooms(self) -> Mapping[str, GpuRoom] | None:
         if not all(informer.synced.is_set() for informer in self._rooms):
             return None
-        return gather_rooms(
-            (seen.name.partition("/")[0], seen.room)
-            for informer in self._rooms
-            for seen in informer.objects.values()
-            if seen.room != NO_ROOM_GIVEN
-        )
+        return gather_rooms(seen for informer in self._rooms for seen in informer.objects.values())
 
     # -- documents --------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from webhook.model.rightsizing.policies import (
     Strategy,
 )
 from webhook.model.rightsizing.recommendations import (
+    MISSING_LISTED,
     BaselineAmount,
     GpuRecommendation,
     PolicyState,
@@ -34,10 +35,11 @@ from webhook.model.rightsizing.recommendations import (
     SignalState,
     StatusCondition,
 )
+from webhook.reactive.decisions import judge as decisions
 from webhook.reactive.decisions.amounts import sum_of
-from webhook.reactive.decisions.bounding import bound
-from webhook.reactive.decisions.choose import Opinion, Selection, Target, contributors, select
-from webhook.reactive.decisions.decide import decide, included_pods
+from webhook.reactive.decisions.bounding import bound, ceiling_of
+from webhook.reactive.decisions.choose import Opinion, Selection, Target
+from webhook.reactive.decisions.decide import included_pods
 from webhook.reactive.decisions.states import (
     Baseline,
     Evaluation,
@@ -47,7 +49,8 @@ from webhook.reactive.decisions.states import (
     SignalReport,
     WorkloadState,
 )
-from webhook.reactive.observation.observe import ObservedWorkload
+from webhook.reactive.observation.workloads import ObservedWorkload
+from webhook.reactive.recreation.counting import carry_on
 
 _NOTHING_STORED = RecommendationStatus()
 
@@ -94,60 +97,60 @@ def judge(
     """
     Evaluate the policies that concern *observed*, and choose.
 
-    Policies that concern it no longer are forgotten. The baseline of a container is the workload's:
-    a policy that takes over from another one goes on with it, or it would take for the baseline
-    what the other one had raised.
+    Policies that concern it no longer are forgotten.
     """
     known = _NOTHING_STORED if before is None else before.status
-    multi = rules.settings.multi_policy
-    ranked = contributors(observed.policies, rules.precedence, multi_policy=True)
-    asked = {
-        policy.key
-        for policy in contributors(observed.policies, rules.precedence, multi_policy=multi)
-    }
     pods = observed.evidence
-    opinions: list[Opinion] = []
+    judged = decisions.judge(
+        observed.policies,
+        {state.policy: _remembered(state) for state in known.policies},
+        pods,
+        samples.readings,
+        rules.precedence,
+        now,
+        multi_policy=rules.settings.multi_policy,
+    )
+    evaluations = {policy.key: evaluation for policy, evaluation in judged.opinions}
+    policies = {policy.key: policy for policy in observed.policies}
     states: list[PolicyState] = []
-    for policy in ranked:
-        own = known.state_of(policy.key) or PolicyState(policy.key)
-        if policy.key in asked:
-            state = _remembered(own, known)
-            evaluation = decide(policy, state, pods, samples.readings(policy), now)
-            opinions.append((policy, evaluation))
+    for key, state in judged.states.items():
+        policy, evaluation = policies[key], evaluations.get(key)
+        if evaluation is not None:
+            own = known.state_of(key) or PolicyState(key)
             said = samples.reasons(policy, [pod.name for pod in pods])
             states.append(_state(policy, own, evaluation, pods, said, observed.reasons, now))
         else:
-            states.append(_passed_over(policy, own))
-    # Those that only recommend, beside others that act.
-    listed = {policy.key for policy in ranked}
-    states += [
-        _passed_over(policy, known.state_of(policy.key) or PolicyState(policy.key))
-        for policy in observed.policies
-        if policy.key not in listed
-    ]
-    selection = select(opinions, rules.precedence, multi_policy=multi)
+            states.append(_passed_over(policy, state))
+    selection, opinions = judged.selection, judged.opinions
     chosen = _choose(observed, selection, rules, states)
     status = RecommendationStatus(
         evaluated_at=now,
         policies=tuple(states),
         selected=chosen.selected,
         reasons=(*selection.reasons, *chosen.reasons),
-        eviction=_eviction(known, chosen.selected, now),
+        eviction=carry_on(known.eviction, known.selected, chosen.selected, now),
         conditions=tuple(_conditions(known, samples if pods else None, opinions, now)),
     )
-    return Judgement(status, tuple(opinions), chosen.strategies)
+    return Judgement(status, opinions, chosen.strategies)
 
 
 # --- what a policy remembers ---
 
 
-def _remembered(own: PolicyState, known: RecommendationStatus) -> WorkloadState:
-    baseline: dict[str, Baseline] = {}
-    for state in (own, *known.policies):
-        for name, base in state.baseline.items():
-            baseline.setdefault(name, Baseline(base.amount, base.since, base.origin))
-    previous = Recommendation(own.recommendation, own.driver) if own.recommendation else None
-    return WorkloadState(baseline, previous)
+def _remembered(state: PolicyState) -> WorkloadState:
+    baseline = {
+        name: Baseline(base.amount, base.since, base.origin)
+        for name, base in state.baseline.items()
+    }
+    amounts = state.recommendation
+    return WorkloadState(baseline, Recommendation(amounts, state.driver) if amounts else None)
+
+
+def _stored_baseline(state: WorkloadState) -> Mapping[str, BaselineAmount]:
+    return {
+        name: BaselineAmount(base.amount, base.since, base.origin)
+        for name, base in state.baseline.items()
+    }
 
 
 def _state(
@@ -172,15 +175,12 @@ def _state(
     return PolicyState(
         policy=policy.key,
         generation=policy.generation,
-        baseline={
-            name: BaselineAmount(base.amount, base.since, base.origin)
-            for name, base in evaluation.baseline.items()
-        },
+        baseline=_stored_baseline(evaluation.state),
         current=current,
         recommendation=amounts,
         total=sum_of(amounts.values()) if amounts else None,
         driver=None if recommendation is None else recommendation.driver,
-        change=stored.Change(evaluation.change.value),
+        change=evaluation.change,
         signals=signals,
         reasons=(*said, *left_out, *evaluation.reasons),
         evaluated_at=now if evaluation.evaluated else before.evaluated_at,
@@ -198,7 +198,8 @@ def _signal(settings: SignalSettings, report: SignalReport) -> SignalState:
         allocation=report.allocation,
         pod=report.pod or "",
         candidate=report.candidate,
-        missing=report.missing,
+        missing=report.missing[:MISSING_LISTED],
+        missing_count=len(report.missing),
     )
     return SignalState(
         wants=report.wants,
@@ -219,12 +220,12 @@ def _current(
     return {} if largest is None else dict(largest.allocations)
 
 
-def _passed_over(policy: ReactivePolicy, before: PolicyState) -> PolicyState:
-    """It keeps its baseline, in case that its turn comes, and recommends nothing."""
+def _passed_over(policy: ReactivePolicy, state: WorkloadState) -> PolicyState:
+    """It recommends nothing."""
     return PolicyState(
         policy=policy.key,
         generation=policy.generation,
-        baseline=before.baseline,
+        baseline=_stored_baseline(state),
         change=stored.Change.NONE,
         reasons=("not evaluated: another policy comes first for this workload",),
     )
@@ -255,8 +256,14 @@ def _choose(
     strategy = strategy or Strategy(policy.strategy)
     used: list[Strategy] = []
     amounts: dict[str, Decimal] = {}
+    ceilings: dict[str, Decimal] = {}
     reasons = [] if is_there else [f"{policy.strategy} is not there, or can't be read"]
+    raised = {(state.policy, name) for state in states for name in state.baseline}
     for name, target in selection.targets.items():
+        if (target.policy.key, name) not in raised:
+            # It was never raised, so that pods come with that amount by themselves. Written into
+            # them it would stand against the next one of their owner.
+            continue
         own = rules.strategies.get(target.policy.strategy) or Strategy(target.policy.strategy)
         if not _agree(own, strategy):
             reasons.append(
@@ -266,6 +273,9 @@ def _choose(
             continue
         bounded = bound({name: target.amount}, {name: current.get(name)}, own)
         amounts[name] = bounded.amounts[name]
+        ceiling = ceiling_of(own, name)
+        if ceiling is not None:
+            ceilings[name] = ceiling
         reasons += [f"container {name}: {text}" for text in bounded.reasons.get(name, ())]
         if own not in used:
             used.append(own)
@@ -275,6 +285,7 @@ def _choose(
         policy=policy.key,
         strategy=strategy.key,
         amounts=amounts,
+        ceilings=ceilings,
         policies=_whose(selection.targets, amounts, policy),
         mode=Mode.ENFORCE if acts else Mode.RECOMMEND,
         automation_enabled=settings.automation_enabled,
@@ -317,16 +328,6 @@ def _whose(
     return {
         name: targets[name].policy.key for name in amounts if targets[name].policy.key != policy.key
     }
-
-
-def _eviction(
-    known: RecommendationStatus, selected: Selected | None, now: datetime
-) -> stored.Eviction | None:
-    """What is known of evictions; when something else is selected, they are counted anew."""
-    before = known.eviction
-    if before is None or selected == known.selected:
-        return before
-    return replace(before, since=now, count=0, misses=0, problem="", retried=True)
 
 
 # --- conditions ---

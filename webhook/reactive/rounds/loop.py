@@ -25,14 +25,14 @@ from webhook.reactive.observation.crd_check import fetch_lacking_kinds
 from webhook.reactive.observation.sampling import Sampler
 from webhook.reactive.recreation.evicting import KubeCalls
 from webhook.reactive.recreation.probing import WebhookProbe
-from webhook.reactive.rounds.around import Facts
+from webhook.reactive.rounds.evictions import Recreator
+from webhook.reactive.rounds.facts import Facts
 from webhook.reactive.rounds.policy_status import (
     PolicySituation,
     global_conditions,
     policy_conditions,
     written_conditions,
 )
-from webhook.reactive.rounds.recreating import Recreator
 from webhook.reactive.rounds.round import Round, do_each
 from webhook.reactive.rounds.writing import Write, Writer
 from webhook.telemetry.metrics import ReconcilerMetrics
@@ -188,13 +188,16 @@ class Reconciler:
     async def _recreate(self, current: Round) -> None:
         # Once more, now: the webhook may have gone a moment ago.
         await self.probe.check()
-        if self.probe.problem:
-            log.warning("nothing is evicted", extra={"problem": self.probe.problem})
-            return
+        problem = self.probe.problem
+        if problem:
+            log.warning("nothing is evicted", extra={"problem": problem})
         cluster = self._view.take()
-        if cluster.settings != current.facts.cluster.settings:
-            return  # The next round is due already.
-        facts = Facts.of(cluster, self._clock(), self.probe.problem, self._lacking)
+        known = current.facts.cluster
+        if problem or (cluster.settings, cluster.precedence) != (known.settings, known.precedence):
+            # With other settings, the next round is due already.
+            await self._recreator.leave(current.due)
+            return
+        facts = Facts.of(cluster, self._clock(), problem, self._lacking)
         await self._recreator.evict_due(facts, current.due)
 
     async def _write_statuses(self, current: Round) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from webhook.errors import PrometheusError
 from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy
-from webhook.model.rightsizing.recommendations import format_time
+from webhook.model.rightsizing.recommendations import StatusCondition
+from webhook.model.rightsizing.times import format_time
 from webhook.reactive.observation.documents import SeenReactive
 
 MESSAGE_MAX_CHARS = 1024
@@ -33,16 +34,6 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition without its times; *status* is True, False or Unknown."""
-
-    type: str
-    status: str
-    reason: str
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class PolicySituation:
     """
     What conditions of policies depend on.
@@ -58,31 +49,33 @@ class PolicySituation:
 
 def policy_conditions(
     seen: SeenReactive, tally: Tally, situation: PolicySituation
-) -> tuple[Condition, ...]:
+) -> tuple[StatusCondition, ...]:
     """The conditions of the policy *seen*, Ready last."""
     policy = seen.document
     if not isinstance(policy, ReactivePolicy):
-        return (Condition("Ready", "False", "Invalid", seen.problem),)
+        return (StatusCondition("Ready", "False", "Invalid", seen.problem),)
     found = (_strategy(policy, situation), _reachable(tally))
     return (*found, _ready(seen, policy, tally, situation, found))
 
 
-def _strategy(policy: ReactivePolicy, situation: PolicySituation) -> Condition:
+def _strategy(policy: ReactivePolicy, situation: PolicySituation) -> StatusCondition:
     kind = "AutomationStrategyResolved"
     if policy.strategy in situation.strategies:
-        return Condition(kind, "True", "Resolved", f"{policy.strategy}")
+        return StatusCondition(kind, "True", "Resolved", f"{policy.strategy}")
     if policy.strategy in situation.unreadable:
-        return Condition(kind, "False", "StrategyInvalid", f"{policy.strategy} can't be read")
-    return Condition(kind, "False", "StrategyNotFound", f"there is no {policy.strategy}")
+        return StatusCondition(kind, "False", "StrategyInvalid", f"{policy.strategy} can't be read")
+    return StatusCondition(kind, "False", "StrategyNotFound", f"there is no {policy.strategy}")
 
 
-def _reachable(tally: Tally) -> Condition:
+def _reachable(tally: Tally) -> StatusCondition:
     kind = "PrometheusReachable"
     if tally.fault is not None:
-        return Condition(kind, "False", tally.fault.fault.value, tally.fault.message)
+        return StatusCondition(kind, "False", tally.fault.fault.value, tally.fault.message)
     if tally.asked:
-        return Condition(kind, "True", "Answered")
-    return Condition(kind, "Unknown", "NothingToAsk", "no pod of a workload in scope has a GPU")
+        return StatusCondition(kind, "True", "Answered")
+    return StatusCondition(
+        kind, "Unknown", "NothingToAsk", "no pod of a workload in scope has a GPU"
+    )
 
 
 def _ready(
@@ -90,35 +83,35 @@ def _ready(
     policy: ReactivePolicy,
     tally: Tally,
     situation: PolicySituation,
-    others: Sequence[Condition],
-) -> Condition:
+    others: Sequence[StatusCondition],
+) -> StatusCondition:
     if seen.problem:
         text = f"the last version that can be read is in force: {seen.problem}"
-        return Condition("Ready", "False", "Invalid", text)
+        return StatusCondition("Ready", "False", "Invalid", text)
     for other in others:
         if other.status == "False":
-            return Condition("Ready", "False", other.reason, other.message)
+            return StatusCondition("Ready", "False", other.reason, other.message)
     lacking = situation.lacking.get(policy.key.kind)
     if lacking:
-        return Condition("Ready", "False", "ScopeContainersUnknown", lacking)
+        return StatusCondition("Ready", "False", "ScopeContainersUnknown", lacking)
     text = f"workloads with GPUs: {tally.workloads}; with a recommendation: {tally.recommending}"
-    return Condition("Ready", "True", "Evaluated", text)
+    return StatusCondition("Ready", "True", "Evaluated", text)
 
 
-def global_conditions(seen: SeenReactive, problem: str) -> tuple[Condition, ...]:
+def global_conditions(seen: SeenReactive, problem: str) -> tuple[StatusCondition, ...]:
     """Those of the GlobalConfiguration *seen*; *problem* is what is wrong with the webhook."""
     kind = "PodAdmissionWebhookHealthy"
-    webhook = Condition(kind, "True", "ProbeMutated")
+    webhook = StatusCondition(kind, "True", "ProbeMutated")
     if problem:
-        webhook = Condition(kind, "False", "ProbeNotMutated", problem)
-    ready = Condition("Ready", "True", "InForce")
+        webhook = StatusCondition(kind, "False", "ProbeNotMutated", problem)
+    ready = StatusCondition("Ready", "True", "InForce")
     if seen.problem:
-        ready = Condition("Ready", "False", "Invalid", seen.problem)
+        ready = StatusCondition("Ready", "False", "Invalid", seen.problem)
     return webhook, ready
 
 
 def written_conditions(
-    conditions: Sequence[Condition],
+    conditions: Sequence[StatusCondition],
     before: Sequence[Mapping[str, Any]],
     generation: int,
     now: datetime,

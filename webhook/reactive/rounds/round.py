@@ -7,20 +7,21 @@ import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from webhook.errors import PrometheusError
-from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy
+from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy, Strategy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.reactive.decisions.states import Readings
-from webhook.reactive.observation.observe import ObservedWorkload, observe
 from webhook.reactive.observation.sampling import NOTHING_TO_ASK, Sampler, wanted_of
-from webhook.reactive.recreation.recreate import may_evict
-from webhook.reactive.rounds.around import Facts, surroundings_of
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
+from webhook.reactive.recreation.permission import may_evict
 from webhook.reactive.rounds.evaluate import Judgement, Samples, judge
+from webhook.reactive.rounds.facts import Facts, strategies_of, surroundings_of
 from webhook.reactive.rounds.keeping import is_abandoned, is_worth_writing, key_of_workload, whose
+from webhook.reactive.rounds.ownership import follow_owner
 from webhook.reactive.rounds.policy_status import Tally
 from webhook.reactive.rounds.writing import Writer
 from webhook.telemetry.metrics import ReconcilerMetrics
@@ -64,18 +65,33 @@ async def do_each(
     await asyncio.gather(*[one(item) for item in items])
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """
+    A workload of which a pod may be evicted, and what was found out about it.
+
+    *strategies* are those that it was found out with. With *is_unsaved* the amounts are stored, and
+    the rest is still to be.
+    """
+
+    observed: ObservedWorkload
+    recommendation: GpuRecommendation
+    strategies: tuple[Strategy, ...]
+    is_unsaved: bool = False
+
+
 class Round:
     """
     One round by *facts*.
 
     After `look`, *tallies* say what came of each policy, and *due* are the workloads of which a pod
-    may be evicted, with what is stored of them now.
+    may be evicted.
     """
 
     def __init__(self, facts: Facts, writer: Writer, metrics: ReconcilerMetrics) -> None:
         self.facts = facts
         self.tallies: dict[DocumentKey, Tally] = defaultdict(Tally)
-        self.due: list[tuple[ObservedWorkload, GpuRecommendation]] = []
+        self.due: list[Due] = []
         self._writer = writer
         self._metrics = metrics
         self._always_fresh = False
@@ -123,22 +139,36 @@ class Round:
                 log.warning("a recommendation is not ours to write", extra=extra)
             return
         before = None if known is None else known.recommendation
-        judgement = judge(observed, before, samples, facts.rules, facts.now)
-        self._count(observed, judgement, samples)
         stored = before or GpuRecommendation(workload.namespace, workload.ref)
+        status = follow_owner(stored.status, observed, facts.now)
+        judgement = judge(observed, replace(stored, status=status), samples, facts.rules, facts.now)
+        self._count(observed, judgement, samples)
         new = replace(stored, status=judgement.status)
         around = surroundings_of(facts, observed, judgement.strategies)
         recreation = may_evict(observed, new, around, facts.now)
         new = _with_reasons(new, recreation.reasons)
-        if before is None or is_worth_writing(
-            before.status, new.status, facts.now, always_fresh=self._always_fresh
-        ):
+        is_due = recreation.pod is not None
+        # What somebody spoilt is written over.
+        is_news = (
+            before is None
+            or bool(before.unread)
+            or is_worth_writing(
+                before.status, new.status, facts.now, always_fresh=self._always_fresh
+            )
+        )
+        if is_due and before is not None and before.status.selected == new.status.selected:
+            # What pods are given is stored already; the note of the eviction tells the rest.
+            self.due.append(
+                Due(observed, new, strategies_of(facts, observed, new), is_unsaved=is_news)
+            )
+            return
+        if is_news:
             written = await self._writer.store(new)
             if written is None:
                 return
             new = written
-        if recreation.pod is not None:
-            self.due.append((observed, new))
+        if is_due:
+            self.due.append(Due(observed, new, strategies_of(facts, observed, new)))
 
     def _count(self, observed: ObservedWorkload, judgement: Judgement, samples: Samples) -> None:
         for policy, evaluation in judgement.opinions:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-import orjson
+import msgspec
 
 from webhook.errors import KubeError
 from webhook.model.rightsizing.policies import GROUP_VERSION
@@ -113,11 +113,11 @@ class Writer:
 
     async def _call(
         self, method: str, path: str, body: Any, *, what: str, content: str = "application/json"
-    ) -> dict[str, Any] | None:
-        """The object of the answer; None where the call was refused, which is said."""
+    ) -> _Stored | None:
+        """What was stored; None where the call was refused, which is said."""
         try:
             answer = await self._client.request(method, path, body=body, content_type=content)
-            read = orjson.loads(answer)
+            read = _STORED.decode(answer)
         except KubeError as error:
             is_stale = error.status in _STALE
             self._on_write(Write.CONFLICT if is_stale else Write.FAILED)
@@ -125,11 +125,11 @@ class Writer:
                 extra = {"object": what, "status": error.status, "problem": str(error)[:300]}
                 log.warning("a status can't be written", extra=extra)
             return None
-        except orjson.JSONDecodeError:
+        except msgspec.DecodeError:
             self._on_write(Write.FAILED)
             return None
         self._on_write(Write.WRITTEN)
-        return read if isinstance(read, dict) else {}
+        return read
 
 
 def _collection(namespace: str) -> str:
@@ -140,11 +140,20 @@ def _path(recommendation: GpuRecommendation) -> str:
     return f"{_collection(recommendation.namespace)}/{quote(recommendation.name)}"
 
 
-def _versioned(recommendation: GpuRecommendation, answer: Mapping[str, Any]) -> GpuRecommendation:
-    metadata = answer.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return replace(
-        recommendation,
-        uid=str(metadata.get("uid", "")),
-        resource_version=str(metadata.get("resourceVersion", "")),
-    )
+class _StoredMetadata(msgspec.Struct, gc=False):
+    uid: str = ""
+    resource_version: str = msgspec.field(default="", name="resourceVersion")
+
+
+class _Stored(msgspec.Struct, gc=False):
+    """Of the answer, in which the whole status comes back, only what is new in it."""
+
+    metadata: _StoredMetadata = msgspec.field(default_factory=_StoredMetadata)
+
+
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+def _versioned(recommendation: GpuRecommendation, stored: _Stored) -> GpuRecommendation:
+    metadata = stored.metadata
+    return replace(recommendation, uid=metadata.uid, resource_version=metadata.resource_version)

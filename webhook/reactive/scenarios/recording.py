@@ -15,17 +15,15 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from webhook.model.kinds import POLICY_GROUP, VERSION
+from webhook.model.rightsizing.amounts import format_amount
 from webhook.model.rightsizing.durations import format_duration
 from webhook.model.rightsizing.policies import MetricSource, ReactivePolicy, Signal
-from webhook.model.rightsizing.recommendations import (
-    GpuRecommendation,
-    format_amount,
-    format_time,
-)
+from webhook.model.rightsizing.recommendations import GpuRecommendation
+from webhook.model.rightsizing.times import format_time
 from webhook.reactive.decisions.queries import quote_text
 from webhook.reactive.observation.asking import Asking
-from webhook.reactive.observation.observe import ObservedWorkload
 from webhook.reactive.observation.pods import SeenPod
+from webhook.reactive.observation.workloads import ObservedWorkload
 from webhook.reactive.scenarios.scenario import KIND
 from webhook.reactive.scenarios.specs import MINUTE
 
@@ -183,10 +181,6 @@ def _samples(recorded: Mapping[Signal, Recorded], span: Span) -> Iterator[dict[s
                 "signal": signal.value,
                 "gpu": device,
                 "from": since,
-                "values": [None if value is None else _number(value) for value in values],
+                # As Prometheus prints them: in the text all of their digits are kept.
+                "values": [None if value is None else str(value) for value in values],
             }
-
-
-def _number(value: Decimal) -> str:
-    """As Prometheus prints it: in the text all of its digits are kept."""
-    return format_amount(value) if value.is_finite() else str(value)

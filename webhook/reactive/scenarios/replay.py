@@ -6,22 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
-from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal
-from webhook.reactive.decisions.amounts import format_amount, sum_of
+from webhook.model.rightsizing.amounts import format_amount
+from webhook.model.rightsizing.policies import Direction, DocumentKey, ReactivePolicy, Signal
+from webhook.model.rightsizing.recommendations import Change
+from webhook.model.rightsizing.times import format_time
+from webhook.reactive.decisions.amounts import sum_of
 from webhook.reactive.decisions.bounding import bound
-from webhook.reactive.decisions.choose import Opinion, Selection, contributors, select
-from webhook.reactive.decisions.decide import decide, included_pods
+from webhook.reactive.decisions.choose import Opinion, Selection, contributors
+from webhook.reactive.decisions.decide import included_pods
+from webhook.reactive.decisions.judge import judge
 from webhook.reactive.decisions.scopes import ScopedWorkload, objection
 from webhook.reactive.decisions.states import (
     Baseline,
-    Change,
     Evaluation,
     ObservedPod,
     Readings,
     Samples,
     SignalReport,
+    WorkloadState,
 )
 from webhook.reactive.decisions.usage import IncludedPod, measure
 from webhook.reactive.decisions.windows import read_window
@@ -35,7 +39,8 @@ class Step:
     One evaluation of one workload.
 
     *policy* is the one that counts, None where none concerns the workload; *evaluation* is what
-    it says. *allocation* is what the largest pod has in that policy's scope at the time, None
+    it says. Of several that count it is the one that changed something (`Judged.news`).
+    *allocation* is what the largest pod has in that policy's scope at the time, None
     without a GPU; *usage* is what the hottest uses by each signal's upsize window, also while it
     is too young to count. *recommended* is by container and may come from several policies; None
     is nothing.
@@ -63,49 +68,111 @@ class Step:
         return None if recommendation is None else recommendation.driver
 
 
-def replay(scenario: Scenario) -> Iterator[Step]:
-    """Evaluate every workload at every time, in the scenario's order."""
-    workloads = [_Workload(scenario, workload) for workload in scenario.workloads]
+class SampleSource(Protocol):
+    """Where the samples of a replay come from."""
+
+    def readings(
+        self, policy: ReactivePolicy, workload: ScenarioWorkload, time: datetime
+    ) -> Readings: ...
+
+
+def replay(scenario: Scenario, source: SampleSource | None = None) -> Iterator[Step]:
+    """
+    Evaluate every workload at every time, in the scenario's order.
+
+    *source* takes the place of the scenario's own samples.
+    """
+    source = source or _OwnSamples(scenario)
+    workloads = [_Workload(scenario, workload, source) for workload in scenario.workloads]
     for time in scenario.times:
         for workload in workloads:
             yield workload.step(time)
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnSamples:
+    """The samples of a scenario, looked through as Prometheus does."""
+
+    scenario: Scenario
+
+    def readings(
+        self, policy: ReactivePolicy, workload: ScenarioWorkload, time: datetime
+    ) -> Readings:
+        return Readings.of(
+            {
+                (signal, direction): self._answer(policy, signal, direction, workload, time)
+                for signal in Signal
+                for direction in Direction
+            }
+        )
+
+    def _answer(
+        self,
+        policy: ReactivePolicy,
+        signal: Signal,
+        direction: Direction,
+        workload: ScenarioWorkload,
+        time: datetime,
+    ) -> Samples:
+        settings = policy.signals[signal]
+        by_direction = {
+            Direction.UPSIZE: settings.upsize.window,
+            Direction.SCALE_BACK: settings.scale_back.window,
+        }
+        copies = [
+            series
+            for pod in workload.pods
+            for series in self.scenario.series.get((signal, pod.name), ())
+        ]
+        return read_window(direction, copies, time, by_direction[direction])
+
+
 class _Workload:
     """A workload while it is replayed: its pods, and what each policy remembers of it."""
 
-    def __init__(self, scenario: Scenario, workload: ScenarioWorkload) -> None:
+    def __init__(
+        self, scenario: Scenario, workload: ScenarioWorkload, source: SampleSource
+    ) -> None:
         self._scenario = scenario
+        self._workload = workload
+        self._source = source
         self._ref = workload.ref
         self._pods: Sequence[ObservedPod] = workload.pods
         protected = scenario.settings.protected_namespaces
         objections = {
             policy.key: objection(policy, workload.ref, protected) for policy in scenario.policies
         }
-        self._policies = contributors(
-            [policy for policy in scenario.policies if not objections[policy.key]],
-            scenario.precedence,
-            multi_policy=scenario.settings.multi_policy,
-        )
+        self._policies = [policy for policy in scenario.policies if not objections[policy.key]]
         self._objections = tuple(filter(None, objections.values()))
-        self._states = {policy.key: workload.state for policy in self._policies}
+        self._asked = contributors(
+            self._policies, scenario.precedence, multi_policy=scenario.settings.multi_policy
+        )
+        # What was recommended before is owed to those that can have done so.
+        self._states: Mapping[DocumentKey, WorkloadState] = {
+            policy.key: workload.state for policy in self._asked
+        }
 
     def step(self, time: datetime) -> Step:
         """Evaluate it at *time*; the pods are recreated after that, if the scenario says so."""
-        readings = {policy.key: self._readings(policy, time) for policy in self._policies}
-        opinions = [
-            (policy, decide(policy, self._states[key], self._pods, readings[key], time))
-            for policy in self._policies
-            for key in (policy.key,)
-        ]
-        self._states = {policy.key: evaluation.state for policy, evaluation in opinions}
         settings = self._scenario.settings
-        selection = select(opinions, self._scenario.precedence, multi_policy=settings.multi_policy)
-        if selection.leader is None:
+        readings = {policy.key: self._readings(policy, time) for policy in self._asked}
+        judged = judge(
+            self._policies,
+            self._states,
+            self._pods,
+            lambda policy: readings[policy.key],
+            self._scenario.precedence,
+            time,
+            multi_policy=settings.multi_policy,
+        )
+        self._states = judged.states
+        selection = judged.selection
+        if judged.news is None:
             return self._unconcerned(time)
-        policy, evaluation = selection.leader
+        policy, evaluation = judged.news
         recommended = self._in_order(selection)
         included = included_pods(policy, self._pods)
+        opinions = judged.opinions if settings.multi_policy else [judged.news]
         step = Step(
             time=time,
             workload=self._ref,
@@ -113,7 +180,7 @@ class _Workload:
             evaluation=evaluation,
             allocation=max([pod.allocation for pod in included], default=None),
             usage=_usage(policy, included, readings[policy.key]),
-            baseline=self._baseline(opinions if settings.multi_policy else [selection.leader]),
+            baseline=self._baseline(opinions),
             recommended=recommended or None,
             reasons=(*evaluation.reasons, *selection.reasons, *self._held(selection)),
         )
@@ -129,28 +196,7 @@ class _Workload:
         return Step(time, self._ref, None, evaluation, None, {}, {}, None, reasons)
 
     def _readings(self, policy: ReactivePolicy, time: datetime) -> Readings:
-        return Readings.of(
-            {
-                (signal, direction): self._answer(policy, signal, direction, time)
-                for signal in Signal
-                for direction in Direction
-            }
-        )
-
-    def _answer(
-        self, policy: ReactivePolicy, signal: Signal, direction: Direction, time: datetime
-    ) -> Samples:
-        settings = policy.signals[signal]
-        by_direction = {
-            Direction.UPSIZE: settings.upsize.window,
-            Direction.SCALE_BACK: settings.scale_back.window,
-        }
-        copies = [
-            series
-            for pod in self._pods
-            for series in self._scenario.series.get((signal, pod.name), ())
-        ]
-        return read_window(direction, copies, time, by_direction[direction])
+        return self._source.readings(policy, self._workload, time)
 
     def _in_order(self, selection: Selection) -> dict[str, Decimal]:
         """The amounts in the order of the pods' containers."""
@@ -238,8 +284,3 @@ def _signal_json(report: SignalReport) -> dict[str, Any]:
 
 def _amount_json(amount: Decimal | None) -> str | None:
     return None if amount is None else format_amount(amount)
-
-
-def format_time(time: datetime) -> str:
-    """*time* in UTC as Kubernetes writes it: `2026-01-01T00:00:00Z`."""
-    return time.replace(tzinfo=None).isoformat() + "Z"

@@ -1,19 +1,19 @@
 """
 Scenarios: workloads, their pods and samples at given times, to try a policy on without a cluster.
 
-A scenario is the last document of a file that begins with the policies, strategies and settings
-under which it is replayed.
+A scenario is replayed under the policies, strategies and settings that stand beside it, in the
+same file or in others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from webhook.errors import SpecError
-from webhook.model.documents import parse_spec
+from webhook.model.documents import is_ours, parse_spec
 from webhook.model.kinds import POLICY_GROUP, VERSION
 from webhook.model.manifests import Manifest
 from webhook.model.names import did_you_mean
@@ -28,6 +28,7 @@ from webhook.model.rightsizing.policies import (
     DEFAULT_PRIORITIES,
     DocumentKey,
     GlobalSettings,
+    Mode,
     Precedence,
     ReactivePolicy,
     Signal,
@@ -51,6 +52,8 @@ KIND = "GpuScenario"
 # Guesses that bound the work: a month of minutes, and two signals of a hundred pods for a week.
 MAX_STEPS = 50_000
 MAX_SAMPLES = 2_000_000
+# Names of files in one message.
+_MAX_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Scenario:
 
 def read_scenario(manifests: Sequence[Manifest]) -> Scenario:
     """
-    The scenario of a file, with the documents beside it.
+    The only scenario among *manifests*, with the documents beside it.
 
     Raises:
         ExceptionGroup: of SpecError, one for each problem; its path begins with the document.
@@ -111,10 +114,11 @@ def read_scenario(manifests: Sequence[Manifest]) -> Scenario:
             if manifest.value.get("kind") == KIND:
                 specs.append((manifest, spec))
         problems += [_at(manifest, problem) for problem in found]
-    source = manifests[0].source if manifests else "the file"
     if len(specs) != 1:
+        sources = dict.fromkeys([manifest.source for manifest in manifests])
+        source = ", ".join(sources) if 0 < len(sources) <= _MAX_LISTED else "the files"
         count = "no" if not specs else "more than one"
-        problems.append(SpecError(source, f"there is {count} {KIND} in it; one is needed"))
+        problems.append(SpecError(source, f"there is {count} {KIND}; one is needed"))
     scenario: Scenario | None = None
     for manifest, spec in specs[:1]:
         if spec is not None:
@@ -125,6 +129,32 @@ def read_scenario(manifests: Sequence[Manifest]) -> Scenario:
     if scenario is None:
         raise ExceptionGroup("the scenario can't be replayed", problems)
     return scenario
+
+
+def enforced(scenario: Scenario) -> Scenario:
+    """*scenario* as if every policy acted, in whatever mode it is."""
+    policies = [replace(policy, mode=Mode.ENFORCE) for policy in scenario.policies]
+    return replace(scenario, policies=tuple(policies))
+
+
+def is_scenario(value: Any) -> bool:
+    """Whether a document is meant for a scenario: by its kind, in any version of our group."""
+    return isinstance(value, dict) and value.get("kind") == KIND and is_ours(value)
+
+
+def check_scenario(value: Mapping[str, Any]) -> tuple[Sequence[SpecError], Sequence[SpecError]]:
+    """
+    What is wrong with a scenario by itself, and what may be meant otherwise.
+
+    Without a step of its own it is judged with the default one, whatever a GlobalConfiguration
+    says.
+    """
+    problems: list[SpecError] = []
+    spec = _parse_scenario(value, problems)
+    if spec is None:
+        return problems, ()
+    step = GlobalSettings().check_interval if spec.step is None else spec.step
+    return [*problems, *_judge(spec, step)], list(_unknown_series(spec))
 
 
 def _at(manifest: Manifest, problem: SpecError) -> SpecError:
@@ -169,7 +199,7 @@ class _Documents:
                 yield str(_at(manifest, warning))
 
 
-def _parse_scenario(value: dict[str, Any], problems: list[SpecError]) -> ScenarioSpec | None:
+def _parse_scenario(value: Mapping[str, Any], problems: list[SpecError]) -> ScenarioSpec | None:
     kind = value.get("kind")
     if kind != KIND:
         hint = did_you_mean(str(kind), (*KINDS, KIND))

@@ -6,7 +6,7 @@ Pydantic stands at the border only: `scenario.py` makes workloads, pods and seri
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
@@ -16,10 +16,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from webhook.errors import QuantityError
 from webhook.model.documents import Spec
 from webhook.model.quantity import parse_quantity
+from webhook.model.rightsizing.amounts import EXACT
 from webhook.model.rightsizing.durations import parse_duration
 from webhook.model.rightsizing.policies import Signal
+from webhook.model.rightsizing.times import read_time
 from webhook.model.values import json_type
-from webhook.reactive.decisions.amounts import EXACT
 from webhook.reactive.decisions.windows import parse_sample
 
 # Samples are one a minute.
@@ -55,18 +56,8 @@ def _read_duration(value: Any) -> Any:
     return parse_duration(value)
 
 
-def _read_time(value: Any) -> Any:
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise ValueError("must be a time such as 2026-01-01T00:00:00Z")
-    return time.astimezone(UTC)
-
-
 def _read_optional_time(value: Any) -> Any:
-    return None if value is None else _read_time(value)
+    return None if value is None else read_time(value)
 
 
 def _read_value(value: Any) -> Any:
@@ -95,7 +86,7 @@ Name = Annotated[str, BeforeValidator(_read_name)]
 Amount = Annotated[Decimal, BeforeValidator(_read_amount)]
 OptionalValue = Annotated[Decimal | None, Field(allow_inf_nan=True), BeforeValidator(_read_value)]
 Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
-Time = Annotated[datetime, BeforeValidator(_read_time)]
+Time = Annotated[datetime, BeforeValidator(read_time)]
 
 
 class ContainerSpec(Spec):

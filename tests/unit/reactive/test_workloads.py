@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from tests.gpu_cluster import (
     see_pod,
 )
 from tests.gpu_documents import make_cluster_policy, make_policy, make_settings
+from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.reactive.observation.cluster import Cluster
-from webhook.reactive.observation.observe import ObservedWorkload, observe
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
 
 POLICY = make_policy(namespace=NAMESPACE)
 DEPLOYMENT = make_object("Deployment")
@@ -333,3 +335,41 @@ def test_a_share_of_a_gpu_is_one_too() -> None:
     )
 
     assert only(make_cluster(POLICY, STATEFUL_SET, pod)).has_gpus
+
+
+def written(name: str, count: str, note: str | None = None, **more: Any) -> JsonObject:
+    """A pod whose container main has *count* GPUs, with what was noted when it was made."""
+    annotations = {} if note is None else {GPU_BEFORE: note}
+    container = make_gpu_container(limit=count, request=count)
+    return make_running_pod(name, container, owner=STATEFUL_SET, annotations=annotations, **more)
+
+
+@pytest.mark.parametrize(
+    ("pods", "own", "counts"),
+    [
+        pytest.param([written("a", "2")], {"main": "2"}, ["2"], id="as-it-is"),
+        pytest.param([written("a", "2", "main=1")], {"main": "1"}, ["2"], id="as-it-was"),
+        pytest.param(
+            [written("a", "2", "main=1"), written("b", "1")], {"main": "1"}, ["2", "1"], id="both"
+        ),
+        pytest.param([written("a", "2"), written("b", "1")], {}, ["2", "1"], id="no-agreement"),
+        pytest.param([written("a", "2", "main=0")], {"main": None}, [None], id="none-any-more"),
+        pytest.param(
+            [written("a", "2", "main=0"), written("b", "1")], {}, ["2", "1"], id="none-of-some"
+        ),
+        pytest.param([written("a", "2", "other=1")], {"main": "2"}, ["2"], id="of-another"),
+        pytest.param([written("a", "2", "main: 1")], {"main": "2"}, ["2"], id="no-note"),
+        pytest.param(
+            [written("a", "2"), written("b", "1", deleted=True)], {"main": "2"}, ["2"], id="ending"
+        ),
+        pytest.param([], {}, [], id="no-pods"),
+    ],
+)
+def test_what_containers_have_without_us_is_what_all_pods_say(
+    pods: list[JsonObject], own: dict[str, str | None], counts: list[str | None]
+) -> None:
+    observed = only(make_cluster(make_policy(namespace="team-a"), STATEFUL_SET, *pods))
+
+    assert observed.own == {n: None if a is None else Decimal(a) for n, a in own.items()}
+    found = [pod.allocations["main"] for pod in observed.evidence]
+    assert found == [None if count is None else Decimal(count) for count in counts]

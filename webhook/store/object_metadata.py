@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
-from webhook.store.gpu_objects import OwnerRef
-
 # Many objects have the same one.
 _OWNERS = 8192
+
+
+class OwnerRef(NamedTuple):
+    """A controller owner. *uid* is empty where only the name is known."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str = ""
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
 
 
 class Reference(msgspec.Struct, gc=False):
@@ -40,9 +53,9 @@ class Metadata(msgspec.Struct, gc=False):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def controller_of(metadata: Metadata) -> OwnerRef | None:
-    """Who made the object and keeps it; None for one that stands for itself."""
-    for owner in metadata.owners or ():
+def controller_of(owners: Iterable[Reference] | None) -> OwnerRef | None:
+    """Who of its *owners* made an object and keeps it; None for one that stands for itself."""
+    for owner in owners or ():
         if owner.controller:
             return _owner(owner.api_version, owner.kind, owner.name, owner.uid)
     return None

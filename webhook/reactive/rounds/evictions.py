@@ -9,51 +9,87 @@ from dataclasses import replace
 from webhook.model.rightsizing.policies import Strategy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.reactive.observation.kinds import SeenWorkload
-from webhook.reactive.observation.observe import ObservedWorkload, observe
 from webhook.reactive.observation.pods import SeenPod
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
+from webhook.reactive.recreation.counting import written_as
 from webhook.reactive.recreation.evicting import Evicted, KubeCalls, Outcome, evict
-from webhook.reactive.recreation.recreate import Recreation, may_evict, noted
-from webhook.reactive.rounds.around import Facts, strategies_of, surroundings_of
+from webhook.reactive.recreation.permission import Recreation, may_evict, noted
+from webhook.reactive.rounds.facts import Facts, strategies_of, surroundings_of
 from webhook.reactive.rounds.keeping import key_of_workload
-from webhook.reactive.rounds.round import do_each
+from webhook.reactive.rounds.round import Due, do_each
 from webhook.reactive.rounds.writing import Writer
 from webhook.telemetry.metrics import ReconcilerMetrics
 
 log = logging.getLogger("gatewright.reconcile")
 
 
+# Of a round. More would keep the API server busy for minutes, and the next round waiting.
+MOST_EVICTIONS = 500
+
+
 class Recreator:
     """Evicts pods, and notes each eviction before it."""
 
-    def __init__(self, client: KubeCalls, writer: Writer, metrics: ReconcilerMetrics) -> None:
+    def __init__(
+        self,
+        client: KubeCalls,
+        writer: Writer,
+        metrics: ReconcilerMetrics,
+        *,
+        most: int = MOST_EVICTIONS,
+    ) -> None:
+        """*most* evictions are asked for in one round."""
         self._client = client
         self._writer = writer
         self._metrics = metrics
+        self._most = most
+        # The first workload that had no turn in the last round. The next one begins there.
+        self._next_first = ""
 
-    async def evict_due(
-        self, facts: Facts, due: Iterable[tuple[ObservedWorkload, GpuRecommendation]]
-    ) -> None:
+    async def evict_due(self, facts: Facts, due: Iterable[Due]) -> None:
         """
         Of each workload that is *due* evict the pod that may be evicted by the newer *facts*.
 
-        A workload whose policies have changed meanwhile waits for its next evaluation.
+        A workload whose policies or strategies have changed meanwhile waits for its next
+        evaluation, and one that has no turn for the next round.
         """
         seen = {key_of_workload(each.workload): each for each in observe(facts.cluster)}
 
-        async def one(item: tuple[ObservedWorkload, GpuRecommendation]) -> None:
-            known, recommendation = item
+        async def one(item: Due) -> None:
+            known, recommendation = item.observed, item.recommendation
             observed = seen.get(key_of_workload(known.workload))
-            if observed is None or observed.policies != known.policies:
-                return
-            if observed.workload.uid != known.workload.uid:
-                return
-            strategies = strategies_of(facts, recommendation)
-            around = surroundings_of(facts, observed, strategies)
-            recreation = may_evict(observed, recommendation, around, facts.now)
-            if recreation.pod is not None:
-                await self._evict(observed, recommendation, recreation, strategies, facts)
+            strategies = strategies_of(facts, known, recommendation)
+            is_same = observed is not None and observed.workload.uid == known.workload.uid
+            # What somebody forbade a moment ago is not done any more.
+            is_same = is_same and strategies == item.strategies
+            if observed is not None and is_same and observed.policies == known.policies:
+                around = surroundings_of(facts, observed, strategies)
+                recreation = may_evict(observed, recommendation, around, facts.now)
+                if recreation.pod is not None:
+                    await self._evict(observed, recommendation, recreation, strategies, facts)
+                    return
+            await self._save(item)
 
-        await do_each(one, due)
+        now, later = self._turns(due)
+        await do_each(one, now)
+        await do_each(self._save, later)
+
+    async def leave(self, due: Iterable[Due]) -> None:
+        """Evict nobody, and store what is not stored of those that are *due*."""
+        await do_each(self._save, due)
+
+    def _turns(self, due: Iterable[Due]) -> tuple[Sequence[Due], Sequence[Due]]:
+        """Who has a turn in this round, and who has not."""
+        ordered = sorted(due, key=_key)
+        first = [each for each in ordered if _key(each) >= self._next_first]
+        ordered = [*first, *ordered[: len(ordered) - len(first)]]
+        now, later = ordered[: self._most], ordered[self._most :]
+        self._next_first = _key(later[0]) if later else ""
+        return now, later
+
+    async def _save(self, item: Due) -> None:
+        if item.is_unsaved:
+            await self._writer.store(item.recommendation)
 
     async def _evict(
         self,
@@ -67,7 +103,9 @@ class Recreator:
         assert pod is not None
         before = recommendation.status
         present = sum([each.is_evidence for each in observed.pods])
-        eviction = noted(recreation, before.eviction, present, facts.now)
+        assert before.selected is not None
+        amounts = written_as(before.selected)
+        eviction = noted(recreation, before.eviction, present, facts.now, amounts)
         # First the note, which only one can write: a leader of before doesn't come to evict another
         # pod of this workload.
         stored = await self._writer.store(
@@ -97,6 +135,10 @@ class Recreator:
             reasons = tuple(dict.fromkeys([text, *before.reasons]))
             status = replace(before, eviction=eviction, reasons=reasons)
             await self._writer.store(replace(stored, status=status))
+
+
+def _key(due: Due) -> str:
+    return key_of_workload(due.observed.workload)
 
 
 def _tell(workload: SeenWorkload, pod: SeenPod, done: Evicted) -> None:

@@ -11,18 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 
 from webhook.model.rightsizing.controls import NO_CONTROLS, Controls
 from webhook.model.rightsizing.durations import format_duration
 from webhook.model.rightsizing.injections import GpuRoom, Injection, injection_of
 from webhook.model.rightsizing.policies import Mode, Strategy
-from webhook.model.rightsizing.recommendations import Eviction, GpuRecommendation, format_time
+from webhook.model.rightsizing.recommendations import Eviction, GpuRecommendation
+from webhook.model.rightsizing.times import format_time, time_after
 from webhook.policy.gpu.injection import GpuPlan, plan_injection
-from webhook.reactive.decisions.amounts import sum_of
+from webhook.reactive.decisions.amounts import format_gpus, sum_of
+from webhook.reactive.decisions.texts import name_pods
 from webhook.reactive.observation.kinds import SeenWorkload
-from webhook.reactive.observation.observe import ObservedWorkload
 from webhook.reactive.observation.pods import SeenPod
+from webhook.reactive.observation.workloads import ObservedWorkload
+from webhook.reactive.recreation.next_pod import amounts_after, as_written
 from webhook.reactive.recreation.schedule import is_open, next_open
 from webhook.store.gpu_objects import NO_ROOM_GIVEN
 
@@ -46,6 +50,8 @@ _LONGEST_WAIT = timedelta(days=1)
 _MAX_DOUBLINGS = 8
 # Should clocks differ so much that new pods look old: so many evictions of each pod at most.
 _MAX_ROUNDS_OF_PODS = 3
+
+_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +103,14 @@ def may_evict(
         return Recreation(reasons=tuple(_inactive(recommendation)))
     if around.room is None:
         return Recreation(reasons=("the quotas and LimitRanges of its namespace are not known",))
-    due, obstacles = _due(observed, injection, around, around.room, now)
+    due, obstacles = _due(observed, recommendation, injection, around, now)
     if not due:
         return Recreation(reasons=obstacles)
     eviction = recommendation.status.eviction
     holds = [
         *_holds(observed.workload, around, now),
         *_unsettled(observed, eviction, now),
-        *_unavailable(observed, due, around.strategies),
+        *_unavailable(observed, around.strategies),
     ]
     if holds:
         return Recreation(reasons=(*holds, *obstacles))
@@ -121,8 +127,18 @@ def may_evict(
     return Recreation(reasons=(*_shorten(reasons), *obstacles))
 
 
-def noted(recreation: Recreation, before: Eviction | None, pods: int, now: datetime) -> Eviction:
-    """What is remembered of the eviction of the pod in *recreation*; written before it."""
+def noted(
+    recreation: Recreation,
+    before: Eviction | None,
+    pods: int,
+    now: datetime,
+    amounts: Mapping[str, Decimal],
+) -> Eviction:
+    """
+    What is remembered of the eviction of the pod in *recreation*; written before it.
+
+    *amounts* are what is to be written.
+    """
     assert recreation.pod is not None
     pod = recreation.pod
     counts = before or Eviction(pod.pod_name, pod.uid, now, now)
@@ -136,6 +152,7 @@ def noted(recreation: Recreation, before: Eviction | None, pods: int, now: datet
         misses=counts.misses + recreation.is_miss,
         problem="",
         retried=True,
+        amounts=amounts,
     )
 
 
@@ -158,34 +175,86 @@ def _inactive(recommendation: GpuRecommendation) -> Iterator[str]:
 
 def _due(
     observed: ObservedWorkload,
+    recommendation: GpuRecommendation,
     injection: Injection,
     around: Surroundings,
-    room: GpuRoom,
     now: datetime,
 ) -> tuple[list[SeenPod], tuple[str, ...]]:
-    """Pods into which the webhook would write something, and why it wouldn't into others."""
+    """
+    Pods into which the webhook would write something, and why it wouldn't into others.
+
+    Nor is one due whose successor would not be given the same, or would want more at once.
+    """
     workload = observed.workload
     due = []
     obstacles: dict[str, list[str]] = {}
     # Pods of a workload are alike, but for a few while it changes.
-    plans: dict[tuple[int, Controls], GpuPlan] = {}
+    found: dict[tuple[int, Controls], tuple[bool, str]] = {}
     for pod in observed.pods:
         if not pod.is_evidence:
             continue
         between = around.between.get(pod.name, NO_CONTROLS)
         alike = (id(pod.shape), between)
-        plan = plans.get(alike)
-        if plan is None:
+        if alike not in found:
             controls = (workload.template_controls, between, workload.controls, around.namespace)
-            own = replace(
-                injection, controls=controls, room=_room_for(pod, workload, room), now=now
-            )
-            plan = plans[alike] = plan_injection(pod.manifest, own)
-        if plan.changes:
+            room = _room_for(pod, workload, around.room or NO_ROOM_GIVEN)
+            own = replace(injection, controls=controls, room=room, now=now)
+            plan = plan_injection(pod.manifest, own)
+            reason = plan.reason
+            if plan.changes:
+                has_template = workload.rollout is not None
+                reason = _pointless(pod, plan, own, has_template=has_template) or _again(
+                    observed, recommendation, pod, plan
+                )
+            found[alike] = bool(plan.changes) and not reason, reason
+        is_due, reason = found[alike]
+        if is_due:
             due.append(pod)
-        elif plan.reason:
-            obstacles.setdefault(plan.reason, []).append(pod.pod_name)
-    return due, tuple([f"{_first(names)}: {reason}" for reason, names in obstacles.items()])
+        elif reason:
+            obstacles.setdefault(reason, []).append(pod.pod_name)
+    return due, tuple([f"{name_pods(names)}: {reason}" for reason, names in obstacles.items()])
+
+
+def _pointless(pod: SeenPod, plan: GpuPlan, injection: Injection, *, has_template: bool) -> str:
+    """Why the successor of *pod* would not have what *plan* makes of it; ``""`` if it would."""
+    manifest = as_written(pod.manifest, has_template=has_template)
+    if manifest is pod.manifest:
+        return ""
+    theirs = plan_injection(manifest, injection)
+    allocation = pod.allocation
+    written = {name: allocation.own(name) for name in allocation.amounts}
+    if amounts_after(theirs, manifest, written) == amounts_after(
+        plan, pod.manifest, allocation.amounts
+    ):
+        return ""
+    reason = theirs.reason or "it would be made with another amount"
+    return f"the next pod would not be given what is recommended: {reason}"
+
+
+def _again(
+    observed: ObservedWorkload, recommendation: GpuRecommendation, pod: SeenPod, plan: GpuPlan
+) -> str:
+    """Why what *plan* takes away would be asked for again at once; ``""`` if it would not."""
+    now = {name: Fraction(amount or 0) for name, amount in pod.allocation.amounts.items()}
+    after = amounts_after(plan, pod.manifest, pod.allocation.amounts)
+    if sum(after.values()) >= sum(now.values()):
+        return ""
+    status = recommendation.status
+    for policy in observed.policies:
+        state = status.state_of(policy.key)
+        if state is None or not state.recommendation:
+            continue
+        total = sum([after.get(name, Fraction(0)) for name in state.recommendation])
+        for signal, seen in state.signals.items():
+            evaluation = seen.upsize or seen.scale_back
+            usage = None if evaluation is None else evaluation.usage
+            percent = policy.signals[signal].upsize.threshold_percent
+            if usage is not None and Fraction(usage) * _PERCENT > total * percent:
+                return (
+                    f"{signal} uses {format_gpus(usage)}, above {percent} % of what it would have:"
+                    " more would be asked for again"
+                )
+    return ""
 
 
 def _room_for(pod: SeenPod, workload: SeenWorkload, room: GpuRoom) -> GpuRoom:
@@ -228,22 +297,25 @@ def _unsettled(
     """Whether the pod that was evicted last is replaced, and the new one ready."""
     ending = [pod.pod_name for pod in observed.pods if pod.is_terminating]
     if ending:
-        yield f"{_first(ending)} is being deleted"
+        yield f"{name_pods(ending)} is being deleted"
     if eviction is None:
         return
     age = now - eviction.at
-    if eviction.problem:
-        if not eviction.retried:
-            yield f"{_refusal(eviction)}; the strategy does not let it be tried again"
-        return
-    if any(pod.uid == eviction.uid for pod in observed.pods):
+    if eviction.problem and not eviction.retried:
+        yield f"{_refusal(eviction)}; the strategy does not let it be tried again"
+    is_there = any(pod.uid == eviction.uid for pod in observed.pods)
+    if is_there and not eviction.problem:
         if timedelta(0) <= age < _UNDER_WAY:
             yield f"pod {eviction.pod} was evicted a moment ago"
         return
     present = [pod for pod in observed.pods if pod.is_evidence]
     unready = [pod.pod_name for pod in present if pod.ready_since is None]
     if unready:
-        yield f"{_first(unready)} is not ready, after the eviction of pod {eviction.pod}"
+        # Also where the last eviction was refused: the one before it may not be.
+        after = "a refused eviction" if eviction.problem else f"the eviction of pod {eviction.pod}"
+        yield f"{name_pods(unready)} is not ready, after {after}"
+    if eviction.problem:
+        return
     rollout = observed.workload.rollout
     wanted = eviction.pods if rollout is None else min(eviction.pods, rollout.replicas)
     # Of others than these it isn't known whether they still want as many pods.
@@ -252,24 +324,30 @@ def _unsettled(
         yield f"pod {eviction.pod} was evicted and is not replaced yet"
 
 
-def _unavailable(
-    observed: ObservedWorkload, due: Sequence[SeenPod], strategies: Iterable[Strategy]
-) -> Iterator[str]:
-    """What the workload itself and the strategies say about pods that are away."""
+def _unavailable(observed: ObservedWorkload, strategies: Iterable[Strategy]) -> Iterator[str]:
+    """
+    What the workload itself and the strategies say about pods that are away.
+
+    Only a pod that is ready is ever evicted, so that each eviction makes one more of them.
+    """
+    workload = observed.workload
     present = [pod for pod in observed.pods if pod.is_evidence]
     ready = [pod for pod in present if pod.ready_since is not None]
-    rollout = observed.workload.rollout
+    rollout = workload.rollout
     wanted = len(present) if rollout is None else max(rollout.replicas, len(present))
     away = wanted - len(ready)
     safety = [strategy.safety for strategy in strategies]
     if away and any(each.owner_pods_ready for each in safety):
         yield f"{away} of its {wanted} pods are not ready"
-    allowed = None if rollout is None else rollout.unavailable_allowed
-    if allowed is None or not any(each.respect_max_unavailable for each in safety):
+    if not any(each.respect_max_unavailable for each in safety):
         return
-    # To evict one that is away already makes no more of them.
-    if away + 1 > allowed and all(pod.ready_since is not None for pod in due):
-        yield f"{away} of its {wanted} pods are not ready, and maxUnavailable is {allowed}"
+    if rollout is not None:
+        allowed = rollout.unavailable_allowed
+        if allowed is not None and away + 1 > allowed:
+            yield f"{away} of its {wanted} pods are not ready, and maxUnavailable is {allowed}"
+    elif away and workload.kind not in _JOBS:
+        # Nobody knows how many the others can do without.
+        yield f"{away} of its {wanted} pods are not ready, and {workload.kind} gives no number"
 
 
 # --- what holds one pod ---
@@ -296,18 +374,13 @@ def _too_soon(pod: SeenPod, eviction: Eviction, now: datetime) -> str:
     wait = min(_FIRST_WAIT * 2 ** min(eviction.misses, _MAX_DOUBLINGS), _LONGEST_WAIT)
     tried = eviction.at
     # A time of the future is that of another clock; it does not count from there.
-    if timedelta(0) <= now - tried < wait or tried > now + _LONGEST_WAIT:
+    if timedelta(0) <= now - tried < wait:
         return (
             f"pod {pod.pod_name} was made after the last eviction and not given what is"
-            f" recommended; it is tried again after {format_time(tried + wait)}"
+            f" recommended; it is tried again after {format_time(time_after(tried, wait))}"
         )
     return ""
 
 
 def _shorten(reasons: Sequence[str]) -> Sequence[str]:
     return [reasons[0], f"and so for {len(reasons) - 1} more"] if len(reasons) > 1 else reasons
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - 1
-    return f"pod {names[0]} and {more} more" if more else f"pod {names[0]}"

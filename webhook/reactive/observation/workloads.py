@@ -7,12 +7,14 @@ Pure: the same view of the cluster gives the same answer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from webhook.model.rightsizing.policies import ReactivePolicy
 from webhook.reactive.decisions.scopes import objection
 from webhook.reactive.decisions.states import ObservedPod
+from webhook.reactive.decisions.texts import name_pods
 from webhook.reactive.observation.cluster import Cluster, is_made_by_another
 from webhook.reactive.observation.kinds import SeenWorkload
 from webhook.reactive.observation.pods import SeenPod
@@ -24,17 +26,26 @@ class ObservedWorkload:
     A workload that at least one policy concerns.
 
     *policies* are all of them, by kind, namespace and name. *pods* are all that it has, by name,
-    those that end or have ended included.
+    those that end or have ended included; *evidence* are those that a decision is made from.
+
+    *own* is what containers would have without us, so far as all of these pods agree about it:
+    while a roll-out is under way, or stopped half-way, they don't. One whose owner gives it no GPU
+    any more has none as evidence, whatever was written into its pods.
     """
 
     workload: SeenWorkload
     policies: tuple[ReactivePolicy, ...]
     pods: tuple[SeenPod, ...] = ()
+    evidence: tuple[ObservedPod, ...] = field(init=False)
+    own: Mapping[str, Decimal | None] = field(init=False)
 
-    @property
-    def evidence(self) -> tuple[ObservedPod, ...]:
-        """Those of the pods that a decision is made from."""
-        return tuple([pod.observed for pod in self.pods if pod.is_evidence])
+    def __post_init__(self) -> None:
+        pods = [pod for pod in self.pods if pod.is_evidence]
+        own = _own(pods)
+        gone = {name for name, amount in own.items() if amount is None}
+        # It is frozen for everybody else.
+        object.__setattr__(self, "own", own)
+        object.__setattr__(self, "evidence", tuple([_evidence(pod, gone) for pod in pods]))
 
     @property
     def has_gpus(self) -> bool:
@@ -52,8 +63,25 @@ class ObservedWorkload:
             if reason:
                 groups.setdefault(reason, []).append(pod.pod_name)
         return tuple(
-            [f"left out, as {reason}: {_first(names)}" for reason, names in groups.items()]
+            [f"left out, as {reason}: {name_pods(names)}" for reason, names in groups.items()]
         )
+
+
+def _own(pods: Iterable[SeenPod]) -> Mapping[str, Decimal | None]:
+    found: dict[str, set[Decimal | None]] = defaultdict(set)
+    # Pods that are alike share what is known of them.
+    for allocation in {id(pod.allocation): pod.allocation for pod in pods}.values():
+        for name in allocation.amounts if not allocation.reason else ():
+            found[name].add(allocation.own(name))
+    return {name: amounts.pop() for name, amounts in found.items() if len(amounts) == 1}
+
+
+def _evidence(pod: SeenPod, gone: Set[str]) -> ObservedPod:
+    observed = pod.observed
+    if not any(observed.allocations.get(name) for name in gone):
+        return observed
+    left = {n: None if n in gone else amount for n, amount in observed.allocations.items()}
+    return replace(observed, allocations=left)
 
 
 def observe(cluster: Cluster) -> tuple[ObservedWorkload, ...]:
@@ -131,11 +159,6 @@ def _objection(pod: SeenPod) -> str:
     if pod.allocation.reason:
         return f"its GPUs can't be told ({pod.allocation.reason})"
     return ""
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - 1
-    return f"pod {names[0]} and {more} more" if more else f"pod {names[0]}"
 
 
 def _by_name(pod: SeenPod) -> str:

@@ -10,9 +10,9 @@ from webhook.model.rightsizing.controls import Controls
 from webhook.model.rightsizing.policies import GlobalSettings, Strategy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.reactive.observation.cluster import Cluster
-from webhook.reactive.observation.observe import ObservedWorkload
 from webhook.reactive.observation.pods import SeenPod
-from webhook.reactive.recreation.recreate import Surroundings
+from webhook.reactive.observation.workloads import ObservedWorkload
+from webhook.reactive.recreation.permission import Surroundings
 from webhook.reactive.rounds.evaluate import Rules
 
 
@@ -63,13 +63,15 @@ def surroundings_of(
     )
 
 
-def strategies_of(facts: Facts, recommendation: GpuRecommendation) -> tuple[Strategy, ...]:
-    """The strategies of the policies whose amounts *recommendation* selects."""
+def strategies_of(
+    facts: Facts, observed: ObservedWorkload, recommendation: GpuRecommendation
+) -> tuple[Strategy, ...]:
+    """The strategies of the policies of *observed* whose amounts *recommendation* selects."""
     selected = recommendation.status.selected
     if selected is None:
         return ()
     keys = {selected.policy, *selected.policies.values()}
-    wanted = [policy.strategy for policy in facts.cluster.policies if policy.key in keys]
+    wanted = [policy.strategy for policy in observed.policies if policy.key in keys]
     known = facts.rules.strategies
     return tuple([known[key] for key in dict.fromkeys(wanted) if key in known])
 

@@ -11,32 +11,38 @@ from typing import Any
 import pytest
 
 from tests.builders import JsonObject, make_container
-from tests.gpu import FRACTION, POLICY
+from tests.gpu import DEVICES, FRACTION, POLICY, make_gpu_container
 from tests.gpu_cluster import make_cluster, make_object, make_running_pod
 from tests.gpu_documents import make_policy
-from webhook.model.rightsizing.controls import Controls
+from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Controls
 from webhook.model.rightsizing.injections import GpuRoom
 from webhook.model.rightsizing.policies import (
     DocumentKey,
     Mode,
     SafetyChecks,
     Scheduler,
+    Signal,
     Strategy,
     Window,
 )
 from webhook.model.rightsizing.recommendations import (
     Eviction,
     GpuRecommendation,
+    PolicyState,
     RecommendationStatus,
     Selected,
+    SignalEvaluation,
+    SignalState,
 )
-from webhook.reactive.observation.observe import ObservedWorkload, observe
-from webhook.reactive.recreation.recreate import Recreation, Surroundings, may_evict, noted
+from webhook.policy.gpu.before import GPU_BEFORE
+from webhook.reactive.observation.workloads import ObservedWorkload, observe
+from webhook.reactive.recreation.permission import Recreation, Surroundings, may_evict, noted
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 KEY = DocumentKey("AutomationStrategy", "team-a", "gpu")
 STRATEGY = Strategy(KEY, upsize=True, downsize=True)
+TWO = {"main": Decimal(2)}
 ROLLING = {"strategy": {"type": "RollingUpdate"}}
 
 
@@ -199,6 +205,117 @@ def test_a_pause_of_what_is_between_counts() -> None:
     assert reason(None, None, around(between=between)) == "pod llm-0: it is paused"
 
 
+# --- what the next pod will be ---
+
+
+def injected(live: str, before: str, **annotations: str) -> JsonObject:
+    """A pod with *live* GPUs, or a share, which was written with something else."""
+    noted = {GPU_BEFORE: f"main={before}", **annotations}
+    if "." in live:
+        shared = {**noted, FRACTION: live}
+        return make_running_pod("llm-0", make_container("main"), annotations=shared)
+    container = make_gpu_container(limit=live, request=live)
+    return make_running_pod("llm-0", container, annotations=noted)
+
+
+KAI = {"scheduler": Scheduler.KAI, "scheduler_name": "kai", "queue": "gpus"}
+LEAVES_ONE = {"room": GpuRoom(Fraction(1))}
+
+
+@pytest.mark.parametrize(
+    ("pod", "amount", "selected", "around_it", "held"),
+    [
+        pytest.param(injected("4", "1"), "2", {}, {}, "", id="both-ways"),
+        pytest.param(injected("2", "1"), "1", {"upsize": False}, {}, "", id="as-it-was-written"),
+        pytest.param(injected("2", "1"), "1", {"downsize": False}, {}, "no downsize", id="kept"),
+        pytest.param(injected("4", "1"), "2", {"upsize": False}, {}, "no upsize", id="no-upsize"),
+        pytest.param(injected("4", "1"), "3", {}, LEAVES_ONE, "quota leaves", id="quota"),
+        pytest.param(injected("4", "3"), "2", {}, LEAVES_ONE, "", id="less-than-written"),
+        pytest.param(injected("2", "0"), "3", {}, {}, "no GPU where none", id="written-with-none"),
+        pytest.param(injected("2", "0.5"), "0.7", KAI, {}, "", id="share-again"),
+        pytest.param(injected("0.7", "2"), "0.5", KAI, {}, "", id="share-of-whole"),
+        pytest.param(
+            injected("0.7", "1", **{DEVICES: "2"}), "1.2", KAI, {}, "", id="share-of-two-devices"
+        ),
+        pytest.param(
+            injected("0.7", "0.5"),
+            "0.6",
+            {**KAI, "upsize": False},
+            {},
+            "no upsize",
+            id="share-that-may-not-grow",
+        ),
+    ],
+)
+def test_a_pod_goes_where_the_next_one_is_given_what_is_recommended(
+    pod: JsonObject,
+    amount: str,
+    selected: dict[str, Any],
+    around_it: dict[str, Any],
+    held: str,
+) -> None:
+    recreation = ask(
+        make_workload(pod), recommend({"main": amount}, **selected), around(**around_it)
+    )
+
+    assert (recreation.pod is None) is bool(held)
+    assert held in "".join(recreation.reasons)
+
+
+@pytest.mark.parametrize("annotation", [PAUSE_UNTIL, SKIP_CONTAINERS])
+def test_what_the_template_says_of_the_next_pod_counts(annotation: str) -> None:
+    """This one says something else, by an annotation that goes with it."""
+    own = {PAUSE_UNTIL: "2026-01-01T00:00:00Z", SKIP_CONTAINERS: "other"}[annotation]
+    theirs = {PAUSE_UNTIL: "infinite", SKIP_CONTAINERS: "main"}[annotation]
+    workload = make_workload(
+        make_running_pod(annotations={annotation: own}),
+        template={"metadata": {"annotations": {annotation: theirs}}},
+    )
+
+    assert "the next pod would not be given what is recommended" in reason(workload)
+
+
+# --- what would be asked for again ---
+
+
+def measured(observed: ObservedWorkload, usage: str, direction: str) -> PolicyState:
+    """Of the policy of *observed*: memory uses so much by the window of *direction*."""
+    found = SignalEvaluation(0, 10 * MINUTE, Decimal(usage), Decimal(2), "llm-0")
+    state = SignalState(upsize=found) if direction == "upsize" else SignalState(scale_back=found)
+    return PolicyState(
+        observed.policies[0].key,
+        recommendation={"main": Decimal(1)},
+        signals={Signal.MEMORY: state},
+    )
+
+
+@pytest.mark.parametrize("direction", ["upsize", "scale_back"])
+@pytest.mark.parametrize(
+    ("usage", "amount", "held"),
+    [
+        pytest.param("1.2", "1", False, id="at-the-threshold"),
+        pytest.param("1.21", "1", True, id="above-it"),
+        pytest.param("1.21", "3", False, id="no-less-than-it-has"),
+        pytest.param("1.21", "0.4", True, id="after-rounding"),
+        pytest.param("1.8", "1.5", None, id="written-as-it-is"),
+    ],
+)
+def test_nothing_is_taken_away_that_would_be_asked_for_again(
+    direction: str, usage: str, amount: str, held: bool | None
+) -> None:
+    """The threshold of the policy is 120 %; the pod has two GPUs."""
+    two = make_running_pod("llm-0", make_gpu_container(limit="2", request="2"))
+    workload, recommendation = make_workload(two), recommend({"main": amount})
+    states = (measured(workload, usage, direction),)
+    status = replace(recommendation.status, policies=states)
+
+    recreation = ask(workload, replace(recommendation, status=status))
+
+    assert (recreation.pod is None) is (held is not False)
+    said = ["more would be asked for again" in text for text in recreation.reasons]
+    assert said == ([True] if held else [])
+
+
 # --- quotas ---
 
 
@@ -303,7 +420,9 @@ def test_a_pod_that_is_ready_since_the_future_is_not_ready_long_enough() -> None
 
 
 def test_a_pod_that_is_not_ready_stays() -> None:
-    assert "is not ready" in reason(make_workload(make_running_pod(conditions=[])))
+    workload = make_workload(make_running_pod(conditions=[]))
+
+    assert "is not ready" in reason(workload, None, around(checks(respect_max_unavailable=False)))
 
 
 def test_all_pods_must_be_ready_where_the_strategy_says_so() -> None:
@@ -337,6 +456,39 @@ def away(count: int, of: int, limit: int | str | None = None) -> ObservedWorkloa
     ],
 )
 def test_no_more_are_away_than_the_workload_allows(
+    workload: ObservedWorkload, allowed: bool
+) -> None:
+    assert (ask(workload).pod is not None) is allowed
+    lenient = around(checks(respect_max_unavailable=False))
+    assert ask(workload, None, lenient).pod is not None
+
+
+def unready(count: int, of: int, kind: str = "Deployment", **more: Any) -> ObservedWorkload:
+    """One of which all pods are there, and *count* of them not ready."""
+    pods = [
+        make_running_pod(f"llm-{number}", conditions=[] if number < count else None)
+        for number in range(of)
+    ]
+    return make_workload(*pods, kind=kind, **more)
+
+
+@pytest.mark.parametrize(
+    ("workload", "allowed"),
+    [
+        pytest.param(unready(8, 9), False, id="the-last-one-that-is-ready"),
+        pytest.param(unready(1, 8), True, id="a-quarter-may-be-away"),
+        pytest.param(unready(2, 8), False, id="and-no-more"),
+        pytest.param(unready(1, 3), False, id="one-away-of-three"),
+        pytest.param(unready(3, 12, "Rollout", strategy={"canary": {}}), False, id="argo-quarter"),
+        pytest.param(
+            unready(3, 12, "Rollout", strategy={"canary": {"maxUnavailable": 4}}), True, id="argo"
+        ),
+        pytest.param(unready(1, 9, "StrimziPodSet"), False, id="no-number-known"),
+        pytest.param(unready(0, 9, "StrimziPodSet"), True, id="no-number-known-and-all-ready"),
+        pytest.param(unready(1, 2, strategy={"type": "Recreate"}), True, id="all-at-once"),
+    ],
+)
+def test_pods_that_are_there_but_not_ready_are_away(
     workload: ObservedWorkload, allowed: bool
 ) -> None:
     assert (ask(workload).pod is not None) is allowed
@@ -388,7 +540,7 @@ def test_a_workload_that_was_made_smaller_waits_for_nobody() -> None:
 def test_one_whose_number_of_pods_is_not_known_is_not_waited_for_for_ever(
     minutes: int, waits: bool
 ) -> None:
-    workload = make_workload(kind="Rollout")
+    workload = make_workload(kind="StrimziPodSet")
     recommendation = recommend(eviction=evicted(minutes * MINUTE, pods=2))
 
     assert (ask(workload, recommendation).pod is None) is waits
@@ -412,6 +564,18 @@ def test_a_refused_eviction_is_asked_for_again_and_said_meanwhile() -> None:
 
     assert recreation.pod is not None
     assert recreation.reasons == ("pod llm-x was not evicted: the budget",)
+
+
+@pytest.mark.parametrize("strategy", ["Recreate", "RollingUpdate"])
+def test_nor_while_others_are_not_ready(strategy: str) -> None:
+    """The eviction before the one that was refused may be why."""
+    workload = unready(1, 3, strategy={"type": strategy})
+    refused = recommend(eviction=evicted(problem="the budget", pods=3))
+
+    recreation = ask(workload, refused)
+
+    assert recreation.pod is None
+    assert recreation.reasons[0] == "pod llm-0 is not ready, after a refused eviction"
 
 
 def test_but_not_where_the_strategy_does_not_retry() -> None:
@@ -473,7 +637,7 @@ def test_pods_that_never_get_their_amount_are_evicted_a_dozen_times_a_week_at_mo
         recreation = ask(workload, recommend(eviction=eviction), now=now)
         if recreation.pod is not None:
             evictions += 1
-            eviction = noted(recreation, eviction, 1, now)
+            eviction = noted(recreation, eviction, 1, now, TWO)
             started = now + timedelta(seconds=1)
 
     assert 5 < evictions <= 14
@@ -483,9 +647,11 @@ def test_pods_that_never_get_their_amount_are_evicted_a_dozen_times_a_week_at_mo
 
 
 def test_an_eviction_is_noted_with_what_it_was_for() -> None:
-    first = noted(ask(), None, 2, NOW)
+    first = noted(ask(), None, 2, NOW, TWO)
 
-    assert first == Eviction("llm-0", "uid-pod-llm-0", NOW, NOW, pods=2, count=1)
+    assert first == Eviction("llm-0", "uid-pod-llm-0", NOW, NOW, pods=2, count=1, amounts=TWO)
     later = NOW + MINUTE
-    again = noted(replace(ask(), is_miss=True), replace(first, problem="x"), 2, later)
-    assert again == Eviction("llm-0", "uid-pod-llm-0", later, NOW, pods=2, count=2, misses=1)
+    again = noted(replace(ask(), is_miss=True), replace(first, problem="x"), 2, later, TWO)
+    assert again == Eviction(
+        "llm-0", "uid-pod-llm-0", later, NOW, pods=2, count=2, misses=1, amounts=TWO
+    )
