@@ -24,7 +24,7 @@ log = logging.getLogger("gatewright.reconcile")
 
 
 # Of a round. More would keep the API server busy for minutes, and the next round waiting.
-MOST_EVICTIONS = 500
+MOST_EVICTIONS = 350
 
 
 class Recreator:
