@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.builders import JsonObject, make_container
 from tests.controlplane.documents import Rule
 from tests.controlplane.run import ControlPlane
 from tests.controlplane.wait import wait_until
 from tests.e2e.cluster_gate import ClusterGate
-from tests.e2e.gate import PROJECT
+from tests.e2e.manual import bind, roles_of_the_manual
 from tests.gpu import (
     CONTAINER,
     FRACTION,
@@ -57,49 +56,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         cluster.kubectl_checked("wait", "--for=condition=Established", "crd", "--all")
         for name in (NAMESPACE, OWN_NAMESPACE):
             cluster.kubectl_checked("create", "namespace", name)
-        give_rights(cluster, SERVER, role_of_the_manual())
-        rules = [rule for rule in role_of_the_manual() if not is_for_recommendations(rule)]
-        give_rights(cluster, BARE, rules)
+        role = roles_of_the_manual()["ClusterRole", "gatewright"]
+        bind(cluster, role, SERVER)
+        rules = [rule for rule in role["rules"] if not is_for_recommendations(rule)]
+        bind(
+            cluster, {**role, "metadata": {"name": "without-recommendations"}, "rules": rules}, BARE
+        )
         yield cluster
-
-
-def role_of_the_manual() -> list[JsonObject]:
-    """The rules of the ClusterRole in docs/operators.md."""
-    text = (PROJECT / "docs" / "operators.md").read_text()
-    blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
-    (role,) = [
-        found
-        for block in blocks
-        if "ClusterRole" in block
-        for found in yaml.safe_load_all(block)
-        if isinstance(found, dict)
-        and found.get("kind") == "ClusterRole"
-        and found["metadata"]["name"] == "gatewright"
-    ]
-    rules: list[JsonObject] = role["rules"]
-    return rules
 
 
 def is_for_recommendations(rule: JsonObject) -> bool:
     return bool({"replicasets", "jobs", "resourcequotas"} & set(rule["resources"]))
-
-
-def give_rights(cluster: ControlPlane, user: str, rules: list[JsonObject]) -> None:
-    group = "rbac.authorization.k8s.io"
-    role = {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": f"test-{user}"},
-        "rules": rules,
-    }
-    binding = {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"test-{user}"},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": group}],
-        "roleRef": {"kind": "ClusterRole", "name": f"test-{user}", "apiGroup": group},
-    }
-    cluster.apply(role, binding)
 
 
 @pytest.fixture(scope="module")

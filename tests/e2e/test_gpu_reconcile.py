@@ -29,6 +29,7 @@ from tests.controlplane.run import ControlPlane
 from tests.controlplane.wait import wait_until
 from tests.e2e.cluster_gate import ClusterGate
 from tests.e2e.gate import PROJECT
+from tests.e2e.manual import bind, roles_of_the_manual
 from tests.e2e.reconciler import ReconcilerProcess
 from tests.gpu import FRACTION, make_gpu_container, share_of, whole_gpus
 from tests.gpu_documents import METRICS, make_policy, make_settings, make_source, make_strategy
@@ -41,33 +42,6 @@ PATIENCE_S = 45.0
 # Long enough that a wrong eviction would be seen.
 QUIET_S = 8.0
 STEP = timedelta(seconds=15)
-_RBAC = "rbac.authorization.k8s.io"
-
-
-def roles_of_the_manual() -> dict[tuple[str, str], JsonObject]:
-    """By kind and name."""
-    text = (PROJECT / "docs" / "operators.md").read_text()
-    blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
-    found = {}
-    for block in blocks:
-        if "Role" not in block:
-            continue
-        for document in yaml.safe_load_all(block):
-            if isinstance(document, dict) and document.get("kind") in ("ClusterRole", "Role"):
-                found[document["kind"], document["metadata"]["name"]] = document
-    return found
-
-
-def bind(cluster: ControlPlane, role: JsonObject, user: str) -> None:
-    """Give *user* what *role* allows."""
-    binding = {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": f"{role['kind']}Binding",
-        "metadata": role["metadata"],
-        "subjects": [{"kind": "User", "name": user, "apiGroup": _RBAC}],
-        "roleRef": {"kind": role["kind"], "name": role["metadata"]["name"], "apiGroup": _RBAC},
-    }
-    cluster.apply({"apiVersion": f"{_RBAC}/v1", **role}, binding)
 
 
 @dataclass
