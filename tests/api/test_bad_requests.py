@@ -41,6 +41,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 async def test_a_body_that_is_no_review_is_400(door: str, body: bytes) -> None:
@@ -189,6 +190,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_ops", [False, True], ids=["admission", "ops"])
 @pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
 async def test_what_is_no_http_is_refused_in_our_words_and_quoted_nowhere(

@@ -241,6 +241,7 @@ async def test_the_slow_are_cut_off_while_somebody_waits() -> None:
     assert {type(result) for result in results} == {SlowBodyError}
 
 
+@pytest.mark.slow
 async def test_the_slow_are_let_be_while_nobody_waits() -> None:
     room = BodyRoom(10 * BIG)
     slow = Sender(room, 5 * BIG)
@@ -254,6 +255,7 @@ async def test_the_slow_are_let_be_while_nobody_waits() -> None:
     assert slow.got_bytes == 5 * BIG
 
 
+@pytest.mark.slow
 async def test_a_sender_that_gets_on_is_not_slow() -> None:
     room = BodyRoom(4 * BIG)
     answered, steady, waits = (Sender(room, 50 * BIG) for _ in range(3))
@@ -343,6 +345,7 @@ def test_a_review_waits_for_part_of_its_callers_time(query: str, want_s: float) 
     assert _patience_s(request) == pytest.approx(want_s)
 
 
+@pytest.mark.slow
 async def test_a_big_review_that_waits_too_long_is_refused_and_counted(log: Any) -> None:
     async with Gate(POLICY, big_turns=Turns(0)) as gate:
         started = time.monotonic()

@@ -40,6 +40,7 @@ CYCLE = mapping(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "where", "what"),
     [
@@ -280,6 +281,7 @@ async def test_a_change_that_breaks_others_is_refused_naming_them(tmp_path: Path
     assert "acme.io-v1-acmejob-tenant" in answers[0].details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "where", "what"),
     [
@@ -327,6 +329,7 @@ async def test_a_wrong_native_policy_is_refused_with_what_and_where(
     assert any(line.startswith(f"{where}: ") and what in line for line in lines), answer.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
@@ -414,6 +417,7 @@ async def test_a_query_that_means_nothing_is_refused(
     assert problem in answer.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["yes", "1", ""])
 async def test_validate_only_is_true_or_false(tmp_path: Path, flag: str) -> None:
     """Whoever asks for a trial in other words must not get the real thing."""

@@ -87,6 +87,7 @@ async def test_no_value_of_a_secret_field_is_kept(tmp_path: Path) -> None:
     assert "canary" not in str(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "path"),
     [

@@ -203,6 +203,7 @@ async def test_a_version_beside_those_that_are_served_is_refused(tmp_path: Path)
 IN_LOWER_CASE = {**ACME, "kind": "acmejob"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("served", "status", "details"),
     [

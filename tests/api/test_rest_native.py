@@ -184,6 +184,7 @@ async def test_validate_only_says_what_would_be_and_writes_nothing(tmp_path: Pat
     assert after["policy"]["rules"] == TENANT["policy"]["rules"]
 
 
+@pytest.mark.slow
 async def test_every_unit_has_a_policy_of_its_own(tmp_path: Path) -> None:
     units = [
         {"scope": "tenant"},
@@ -215,6 +216,7 @@ async def test_every_unit_has_a_policy_of_its_own(tmp_path: Path) -> None:
     assert (changed.status, gone.status) == (200, 204)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment", TYPES)
 async def test_every_native_type_has_a_path(tmp_path: Path, segment: str) -> None:
     path = f"/api/v2/policy/{segment}"
@@ -309,6 +311,7 @@ async def test_what_was_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> 
     assert gone.status == 409
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "found"),
     [

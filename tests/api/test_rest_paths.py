@@ -24,6 +24,7 @@ def flat(*rules: Any) -> dict[str, Any]:
 LABELS = [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "body", "want"),
     [

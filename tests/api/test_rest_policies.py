@@ -192,6 +192,7 @@ async def test_a_rule_that_another_policy_has_is_a_conflict_that_names_it(tmp_pa
     assert "apps-v1-deployment-project-team-a" in answer.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 async def test_a_policy_that_is_gone_is_not_found(tmp_path: Path, method: str) -> None:
     async with Api(tmp_path) as api:

@@ -116,6 +116,7 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
 ]
 
 
+@pytest.mark.slow
 @changing
 async def test_where_it_is_not_so_nothing_is_changed(tmp_path: Path, route: Route) -> None:
     async with Api(tmp_path) as api:
@@ -137,6 +138,7 @@ async def test_where_it_is_not_so_nothing_is_changed(tmp_path: Path, route: Rout
     assert after == before
 
 
+@pytest.mark.slow
 @changing
 @pytest.mark.parametrize(
     "headers",
@@ -157,6 +159,7 @@ async def test_where_it_is_so_the_request_is_carried_out(
     assert answer.status in (200, 204), answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "route",
     [route for route in CHANGE if route.version_at],
@@ -178,6 +181,7 @@ async def test_a_version_in_the_body_counts_as_one_in_the_head(
     assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["", None, 1, ["1"]], ids=repr)
 @pytest.mark.parametrize(
     "route",
@@ -198,6 +202,7 @@ async def test_a_version_in_the_body_that_says_none_is_refused(
     assert "resourceVersion" in answer.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "body"), CREATE)
 async def test_what_must_be_there_already_is_not_made(
     tmp_path: Path, method: str, path: str, body: Any
@@ -228,6 +233,7 @@ async def test_what_must_not_be_there_is_made_once(
     assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
@@ -254,6 +260,7 @@ ADDED = {"fields": {"own": {"type": "string"}}}
 MORE = {"fields": {"more": {"type": "string"}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
     [
@@ -295,6 +302,7 @@ async def test_what_was_added_to_a_group_of_the_system_has_a_version(
     assert (now.body["resourceVersion"] != version) == (status == 200)
 
 
+@pytest.mark.slow
 async def test_a_version_of_a_group_of_the_system_goes_with_what_was_added(tmp_path: Path) -> None:
     group = f"{FIELD_GROUPS}/podSpec"
     async with Api(tmp_path) as api:
@@ -350,6 +358,7 @@ async def file_in_the_way(api: Api) -> None:
     (api.policies / "api-workloadpolicy-training-tenant.yaml").write_text("# nothing yet\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 @pytest.mark.parametrize(
     ("given", "before", "body", "headers"),

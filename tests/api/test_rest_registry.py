@@ -83,6 +83,7 @@ async def test_a_name_whose_document_is_taken_gets_another_document(tmp_path: Pa
     assert sorted(names(listed, "fieldGroups", "tenant")) == ["acmeJobSpec", "other"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["acmeJobSpec", "ACMEJOBSPEC", "podSpec", "PodSpec"])
 async def test_a_name_is_given_once_whatever_its_case(tmp_path: Path, name: str) -> None:
     async with Api(tmp_path) as api:
@@ -140,6 +141,7 @@ async def test_formatters_of_the_system_are_immutable(tmp_path: Path, name: str)
     assert all("system formatter" in answer.details for answer in answers)
 
 
+@pytest.mark.slow
 async def test_a_group_of_the_system_is_added_to_and_nothing_else(tmp_path: Path) -> None:
     path = f"{FIELD_GROUPS}/podSpec"
     async with Api(tmp_path) as api:

@@ -47,6 +47,7 @@ def flat(field: str, enforcement: JsonObject) -> Snapshot:
     return compiled(make_gvk_policy(make_rule(field, "spec", enforcement), kind=TRAINING))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "policy", "submitted", "equal"), ROWS)
 def test_the_default_may_be_spelt_otherwise_and_not_changed(
     field: str, policy: Any, submitted: Any, equal: bool
@@ -60,6 +61,7 @@ def test_the_default_may_be_spelt_otherwise_and_not_changed(
     assert [rule for _, rule in answer.broken] == ([] if equal else ["canEdit"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "policy", "submitted", "equal"), [row for row in ROWS if row.values[0] not in ARRAYS]
 )
@@ -73,6 +75,7 @@ def test_an_option_may_be_spelt_otherwise(
     assert [rule for _, rule in answer.broken] == ([] if equal else ["options"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "policy", "submitted", "equal"), ROWS)
 def test_a_set_leaves_an_equal_value_as_it_is_written(
     field: str, policy: Any, submitted: Any, equal: bool

@@ -433,6 +433,7 @@ def test_every_rule_is_explained_to_policy_authors() -> None:
     assert rules - code_spans("platform-teams.md") == set()
 
 
+@pytest.mark.slow
 def test_reasons_that_are_explained_are_those_that_are_given() -> None:
     said = "\n".join(texts_of_package())
     _, _, section = read_docs("gpu.md").partition("\n## Reasons\n")

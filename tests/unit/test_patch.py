@@ -65,6 +65,7 @@ def test_writing_again_says_nothing(document: Any, writes: Any) -> None:
         assert again.operations == []
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, st.lists(KEYS, min_size=1, max_size=3), VALUES)
 def test_nothing_else_is_touched(document: Any, path: list[str], value: Any) -> None:
     before = copy.deepcopy(document)

@@ -205,6 +205,7 @@ def test_many_brackets_alone_are_not_depth() -> None:
 AROUND = 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [
@@ -226,6 +227,7 @@ def test_the_number_of_values_is_bounded(part: bytes) -> None:
         decode_review(body(most + AROUND))
 
 
+@pytest.mark.slow
 def test_members_count_as_values() -> None:
     body = orjson.dumps(make_review(object={str(n): n for n in range(MAX_VALUES)}))
 

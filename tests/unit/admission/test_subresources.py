@@ -94,6 +94,7 @@ def replicas(*enforcements: JsonObject, selector: str = "workload", **more: Any)
 # -- scale ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", DOORS)
 @pytest.mark.parametrize(
     ("rule", "before", "after", "broken"),
@@ -334,6 +335,7 @@ def debug(snapshot: Snapshot, *containers: JsonObject, before: Any = (), **more:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", DOORS)
 @pytest.mark.parametrize(
     ("rule", "container", "broken"),

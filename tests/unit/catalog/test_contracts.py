@@ -107,6 +107,7 @@ def test_every_mapping_has_one_contract_that_is_called_as_its_resource() -> None
     ] == []
 
 
+@pytest.mark.slow
 @each_contract
 def test_each_selector_finds_exactly_these_places(contract: Contract, worker: JqWorker) -> None:
     found = locate_all(contract.mapping, contract.manifest, worker)
@@ -163,6 +164,7 @@ def test_the_contracts_of_a_file_are_of_one_kind() -> None:
     assert len(kinds) == len({file for file, _ in kinds}) > 0
 
 
+@pytest.mark.slow
 @each_contract
 def test_each_field_has_the_type_that_the_object_has_there(
     contract: Contract, worker: JqWorker

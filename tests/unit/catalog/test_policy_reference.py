@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.catalog.policies import TYPES, legal_value, problems_of, tree
 from webhook.catalog import native_rows, native_rows_of, native_spellings
 from webhook.model.manifests import load_file
@@ -135,6 +137,7 @@ def test_a_policy_can_name_each_field_for_the_printed_workload_types() -> None:
     assert problems == []
 
 
+@pytest.mark.slow
 def test_each_field_is_unknown_for_all_other_workload_types() -> None:
     known = [
         (row.path, workload_type)

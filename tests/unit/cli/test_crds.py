@@ -8,6 +8,7 @@ import yaml
 from webhook.cli import main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "groups"),
     [

@@ -274,6 +274,7 @@ def test_of_two_that_write_to_one_place_the_one_that_counts_is_shown(explained: 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "shown"),
     [

@@ -22,6 +22,7 @@ def modules_after(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["lint", "review", "serve"])
 def test_help_does_not_wait_for_the_http_server_to_load(command: str) -> None:
     assert "aiohttp" not in modules_after(command, "--help")
@@ -64,6 +65,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert re.fullmatch(r"gatewright \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_a_reader_who_leaves_early_is_no_error() -> None:
     done = subprocess.run(
         f"{sys.executable} -m webhook crds | head -1; exit ${{PIPESTATUS[0]}}",

@@ -430,6 +430,7 @@ class TestLint:
         assert self.lint(capsys, tmp_path / "none")[0] == 2
 
 
+@pytest.mark.slow
 def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crds"]) == 0
 

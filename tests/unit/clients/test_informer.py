@@ -156,6 +156,7 @@ async def test_a_half_open_connection_is_given_up() -> None:
         assert server.asked[:3] == ["list", "watch 10", "watch 10"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_says_nothing_about_our_version_is_listed_again() -> None:
     """One that was restored from a backup lets us wait for a version that is to come."""
     timing = replace(FAST, watch_min=1.1, watch_max=1.1)
@@ -186,6 +187,7 @@ async def test_a_token_that_grew_too_old_begins_the_list_anew() -> None:
         assert server.requests[4] == {}
 
 
+@pytest.mark.slow
 async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
     script = (refusal(429, "TooManyRequests", **{"Retry-After": "1"}), page(namespace("a")))
     async with api_server(*script) as (server, client), following(client) as followed:
@@ -316,6 +318,7 @@ def test_what_is_too_deep_is_cut_off(text: bytes, want: bytes) -> None:
     assert cut_depth(text, 3) == want.replace(b"%s", TOO_DEEP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [OverflowError, KeyError, RecursionError, AssertionError])
 async def test_an_object_that_nobody_thought_of_ends_nothing(
     fault: type[Exception], caplog: pytest.LogCaptureFixture

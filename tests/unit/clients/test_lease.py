@@ -105,6 +105,7 @@ async def taking_part(replica: Replica) -> AsyncIterator[asyncio.Task[None]]:
             await task
 
 
+@pytest.mark.slow
 async def test_one_of_two_leads_and_the_other_follows_at_once_when_it_leaves() -> None:
     leases = Leases()
     first, second = Replica(leases, "a"), Replica(leases, "b")
@@ -123,6 +124,7 @@ async def test_one_of_two_leads_and_the_other_follows_at_once_when_it_leaves() -
     assert leases.holder == ""
 
 
+@pytest.mark.slow
 async def test_a_leader_that_can_not_renew_stops_before_another_may_begin() -> None:
     leases = Leases()
     first, second = Replica(leases, "a"), Replica(leases, "b")
@@ -150,6 +152,7 @@ async def test_a_call_that_hangs_does_not_keep_a_leader_leading() -> None:
         assert replica.terms == 2
 
 
+@pytest.mark.slow
 async def test_what_another_replica_says_about_the_time_counts_for_nothing() -> None:
     leases = Leases()
     first, second = Replica(leases, "a"), Replica(leases, "b")
@@ -219,6 +222,7 @@ async def test_an_answer_that_is_no_lease_is_said_and_asked_for_again(
         await replica.until(works=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", NO_LEASES)
 async def test_a_leader_whose_lease_can_not_be_read_stops_in_time(answer: bytes) -> None:
     leases = Leases()

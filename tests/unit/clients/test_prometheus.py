@@ -280,6 +280,7 @@ async def test_a_slow_answer_is_waited_for_no_longer_than_said(step: Step) -> No
     assert time.monotonic() - begun < 2
 
 
+@pytest.mark.slow
 async def test_all_attempts_together_end_at_the_callers_deadline() -> None:
     async with prometheus(hang, vector()) as fake, asking(fake.url, timeout_s=0.1) as client:
         # The first attempt has its time; the second one may use what is left.
@@ -294,6 +295,7 @@ async def test_all_attempts_together_end_at_the_callers_deadline() -> None:
     assert 2 <= len(fake.asked) <= 5
 
 
+@pytest.mark.slow
 async def test_a_server_that_asks_to_be_left_alone_is() -> None:
     busy = answer("", 429, retry_after="1")
     async with prometheus(busy, vector()) as fake:

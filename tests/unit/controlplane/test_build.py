@@ -260,6 +260,7 @@ def test_the_terminal_is_told_what_is_built_and_how_long_it_takes(machine: Machi
     assert "built in " in machine.reports[-1]
 
 
+@pytest.mark.slow
 def test_prometheus_is_built_beside_the_control_plane(machine: Machine) -> None:
     plane = machine.provide()
     prometheus = machine.provide(prometheus_recipe())
@@ -287,6 +288,7 @@ def test_a_second_call_builds_nothing_and_says_nothing(machine: Machine) -> None
     assert machine.reports == []
 
 
+@pytest.mark.slow
 def test_an_entry_that_lost_a_binary_is_built_again(machine: Machine) -> None:
     (machine.provide() / "etcd").unlink()
 

@@ -115,6 +115,7 @@ def test_a_process_is_out_of_reach_of_ctrl_c(start: Start) -> None:
     process.stop(grace_s=10)
 
 
+@pytest.mark.slow
 def test_a_process_does_not_outlive_the_one_that_started_it(tmp_path: Path) -> None:
     """Also when that one is killed, so that it can do nothing about it."""
     command = [sys.executable, "-c", PARENT, str(tmp_path / "log")]

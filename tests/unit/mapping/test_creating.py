@@ -151,6 +151,7 @@ ENABLED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pod", "others", "spec", "want"),
     [

@@ -340,6 +340,7 @@ REASONS = re.compile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ENDLESS)
 def test_an_expression_without_end_ends(default_worker: JqWorker, source: str) -> None:
     """In time, with a clear reason; and the next evaluation does not notice."""
@@ -354,6 +355,7 @@ def test_an_expression_without_end_ends(default_worker: JqWorker, source: str) -
     assert worker.evaluate_paths((GROUPS,), DOCUMENT_JSON) == [GROUP_PLACES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [
@@ -457,6 +459,7 @@ def test_a_child_that_somebody_killed_is_replaced_unnoticed(
     assert worker.evaluate_paths((GROUPS,), DOCUMENT_JSON) == [GROUP_PLACES]
 
 
+@pytest.mark.slow
 def test_a_child_that_does_not_get_to_run_is_given_up(
     make_worker: Callable[..., JqWorker],
 ) -> None:
@@ -519,6 +522,7 @@ def test_an_expression_that_ended_a_child_does_not_hold_up_the_others(
         assert worker.evaluate_paths((GROUPS,), DOCUMENT_JSON) == [GROUP_PLACES]
 
 
+@pytest.mark.slow
 def test_a_call_does_not_wait_for_ever_for_those_before_it(
     make_worker: Callable[..., JqWorker],
 ) -> None:
@@ -536,6 +540,7 @@ def test_a_call_does_not_wait_for_ever_for_those_before_it(
 # --- large documents -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_largest_object_of_an_api_server_is_evaluated_within_the_default_limits(
     default_worker: JqWorker,
 ) -> None:

@@ -242,6 +242,7 @@ def queries(draw: st.DrawFn) -> str:
     return f". as $v | {source}"
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(source=queries())
 @example(source=". as $v | (.l + [])[]?")

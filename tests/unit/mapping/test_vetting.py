@@ -207,6 +207,7 @@ def reads_environment(source: str) -> bool | None:
     return False
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(source=expressions())
 @example(source='"\\("\\(env)")"')

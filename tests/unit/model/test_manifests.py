@@ -472,6 +472,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), json_values, min_size=1, max_size=4))
 def test_written_yaml_reads_back_by_both_versions(value: dict[str, Any]) -> None:

@@ -285,6 +285,7 @@ spellings = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(spellings)
 def test_the_canonical_text_stands_for_the_same_amount(spelling: str) -> None:
@@ -310,6 +311,7 @@ def test_a_float_is_read_as_it_is_printed(value: float) -> None:
     assert abs(parse_quantity(value) - exact) < NANO
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text() | st.from_regex(r"[-+.0-9eEinumkKMGTP]{0,12}", fullmatch=True))
 def test_any_text_is_a_quantity_or_a_quantity_error(text: str) -> None:

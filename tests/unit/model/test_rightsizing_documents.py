@@ -706,6 +706,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 PLACES = [(manifest, path) for manifest in WHOLE for path in places(manifest)]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PLACES), JSON)
 def test_whatever_stands_at_one_place_it_is_read_or_refused(
     at: tuple[JsonObject, tuple[Any, ...]], value: Any

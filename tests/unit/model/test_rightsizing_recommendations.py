@@ -368,6 +368,7 @@ RECOMMENDATIONS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)  # Each is large.
 @given(RECOMMENDATIONS)
 def test_what_is_written_is_read_as_the_same(recommendation: GpuRecommendation) -> None:
@@ -549,6 +550,7 @@ PATHS = [
 ]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(PATHS), JSON, max_size=4))
 def test_no_status_is_beyond_reading(spoilt: Mapping[tuple[str | int, ...], Any]) -> None:
     """Whatever somebody writes there, the workload goes on with what is left."""

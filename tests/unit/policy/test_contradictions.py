@@ -64,6 +64,7 @@ def problems_of(*documents: Any, settings: EngineSettings | None = None) -> list
     return [f"{item.document} {item.path}: {item.problem}" for item in snapshot.problems]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other", "surroundings"),
     [

@@ -860,6 +860,7 @@ class TestUpdate:
             "/spec/template/spec/containers/1/resources/limits/nvidia.com~1gpu",
         ]
 
+    @pytest.mark.slow
     def test_matching_many_renamed_containers_takes_linear_time(self) -> None:
         """10,000 comparisons of 10,000 names would hold the server for half a minute."""
 

@@ -941,6 +941,7 @@ class CountingWorker(JqWorker):
         return super().evaluate_values(*args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("phase", "spec", "trips"),
     [

@@ -132,6 +132,7 @@ def changes_of(answer: Answer) -> list[tuple[str, str, Any, Any]]:
 # --- fields that write into one value ------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "rules", "want"),
     [
@@ -343,6 +344,7 @@ def test_policies_that_take_back_what_another_one_writes_fail_and_say_which(
     assert str(raised.value) == failure
 
 
+@pytest.mark.slow
 def test_a_text_that_too_many_policies_write_is_a_failure(jq: Jq) -> None:
     formatter = make_formatter({f"p{index}": part(index) for index in range(12)})
     group = make_group({f"p{index}": {"formatter": "acme"} for index in range(12)})

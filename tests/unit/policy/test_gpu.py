@@ -1007,6 +1007,7 @@ def injections(draw: st.DrawFn) -> Injection:
     return make_injection(amounts, scheduler=scheduler, queue="gpus", ceilings=ceilings, **allowed)
 
 
+@pytest.mark.slow
 @given(pods(), injections())
 def test_a_pod_comes_out_as_one_that_is_accepted_or_as_it_was(
     pod: JsonObject, injection: Injection
@@ -1021,6 +1022,7 @@ def test_a_pod_comes_out_as_one_that_is_accepted_or_as_it_was(
         assert done == pod
 
 
+@pytest.mark.slow
 @given(pods(), injections())
 def test_nobody_is_given_more_than_the_ceiling(pod: JsonObject, injection: Injection) -> None:
     plan = plan_injection(pod, injection)
@@ -1033,6 +1035,7 @@ def test_nobody_is_given_more_than_the_ceiling(pod: JsonObject, injection: Injec
                 assert after.asked(container) <= ceiling
 
 
+@pytest.mark.slow
 @given(pods(), injections())
 def test_a_second_pass_changes_nothing(pod: JsonObject, injection: Injection) -> None:
     done = applied(pod, plan_injection(pod, injection))

@@ -191,6 +191,7 @@ def of_tolerations(given: int, sent: int) -> Sent:
     return [policy], make_pod(tolerations=own), make_pod(tolerations=own[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

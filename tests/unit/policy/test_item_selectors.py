@@ -181,6 +181,7 @@ def test_values_of_variables_are_not_shown(jq: Jq) -> None:
 # --- writing -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "spec", "want"),
     [

@@ -292,6 +292,7 @@ class TestUpdate:
         assert [rule for _, rule in answer.broken] == ["locked"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("annotation", ["", "{", "[]", '{"a": 1}', '{"environmentVariables": [1]}'])
 def test_an_annotation_that_says_nothing_is_no_trouble(annotation: str) -> None:
     document = make_training()
@@ -522,6 +523,7 @@ def test_an_exclusion_that_cannot_be_remembered_is_no_crash(metadata: Any) -> No
     review(make_request(document), Phase.REVIEW, worked_example())
 
 
+@pytest.mark.slow
 def test_judging_many_items_of_an_update_takes_linear_time() -> None:
     snapshot = variables({"name": "A", "value": "x"}, canAdd=False)
     items = [{"name": f"V{index}", "value": "x"} for index in range(5000)]

@@ -90,6 +90,7 @@ def test_a_key_of_a_map_is_judged_likewise() -> None:
     assert found == [(at, "blocked"), (at, "type")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "broken"),
     [(["x"], ["blocked", "type"]), (3, ["blocked"])],

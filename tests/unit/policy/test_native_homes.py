@@ -203,6 +203,7 @@ HOMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "default", "home", "written"),
     HOMES,

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def named_paths(defaults: dict[str, Any]) -> list[tuple[str, ...]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(defaults=DEFAULTS, rules=SECTIONS, spec=TRAININGS)
 def test_what_is_allowed_stays_as_it_is_and_only_named_paths_are_touched(
@@ -132,6 +134,7 @@ def test_what_is_allowed_stays_as_it_is_and_only_named_paths_are_touched(
                 assert orjson.dumps(after) == orjson.dumps(value)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(defaults=DEFAULTS, rules=SECTIONS, spec=TRAININGS)
 def test_an_object_that_did_not_change_is_left_alone(
@@ -182,6 +185,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     rules=st.lists(st.sampled_from(RULES), unique_by=id, max_size=5),

@@ -186,6 +186,7 @@ def settled(snapshot: Snapshot, document: JsonObject, old: JsonObject | None = N
     assert len(paths) == len(set(paths))
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(
     policy=POLICIES,
@@ -222,6 +223,7 @@ def keyed(item: JsonObject) -> JsonObject:
     return {"key": item["name"], "value": content.get("value", content)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [POD, DEPLOYMENT], ids=["pod", "deployment"])
 @EXAMPLES
 @given(

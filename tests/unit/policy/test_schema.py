@@ -797,6 +797,7 @@ SPECS = {workload_type: specs(workload_type) for workload_type in NATIVE_KINDS}
 MAY_MISS = {condition.name for condition in CONDITIONS} | {"source"}
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.data(), st.sampled_from(sorted(NATIVE_KINDS)))
 def test_any_object_is_answered(data: st.DataObject, workload_type: str) -> None:

@@ -235,6 +235,7 @@ async def test_two_containers_return_to_what_each_had() -> None:
     assert place.kube.evicted == ["llm-0", "llm-1"]
 
 
+@pytest.mark.slow
 async def test_a_load_with_noise_moves_a_pod_once() -> None:
     """Also where the reconciler is a new one each time."""
     stored: dict[str, JsonObject] = {}
@@ -488,6 +489,7 @@ async def test_a_strategy_that_changes_before_the_eviction_holds_it(
     assert place.amounts == {"main": "1.14"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loads", [("95",), ("95", "95.1")], ids=["constant", "wobbling"])
 @pytest.mark.parametrize("age", ["0s", "15m"])
 async def test_pods_that_come_without_their_amount_are_evicted_ever_more_seldom(
@@ -866,6 +868,7 @@ def test_rounds_come_at_the_interval_of_the_settings(
         assert runner.run(rounds()) == 4
 
 
+@pytest.mark.slow
 async def test_a_change_of_a_document_is_looked_at_at_once() -> None:
     """The period is a minute."""
     place = Place()

@@ -622,6 +622,7 @@ def test_where_clocks_differ_evictions_still_come_to_an_end() -> None:
     assert "not given what is recommended" in reason(recommendation=recommend(eviction=eviction))
 
 
+@pytest.mark.slow
 def test_pods_that_never_get_their_amount_are_evicted_a_dozen_times_a_week_at_most() -> None:
     """A policy that forbids the amount, say."""
     eviction: Eviction | None = None

@@ -8,6 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import TypeAlias
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def baseline_of(evaluation: Evaluation) -> Decimal | None:
     return sum((evaluation.baseline[name].amount for name in names), Decimal(0))
 
 
+@pytest.mark.slow
 @given(rounds)
 @settings(max_examples=300)
 def test_an_upsize_is_never_above_max_percent_of_the_baseline(given_round: Round) -> None:
@@ -136,6 +138,7 @@ def test_an_upsize_is_never_above_max_percent_of_the_baseline(given_round: Round
         assert recommendation.total <= base * limit / 100
 
 
+@pytest.mark.slow
 @given(rounds)
 @settings(max_examples=300)
 def test_a_scale_back_is_never_below_the_baseline_nor_above_max_percent_of_it(
@@ -151,6 +154,7 @@ def test_a_scale_back_is_never_below_the_baseline_nor_above_max_percent_of_it(
             assert base <= recommendation.total <= max(base * limit / 100, base)
 
 
+@pytest.mark.slow
 @given(rounds)
 @settings(max_examples=300)
 def test_the_shares_sum_up_to_the_candidate_that_won_and_none_is_negative(
@@ -191,6 +195,7 @@ def test_a_baseline_never_changes_and_lasts_while_its_container_is_in_scope(
     assert lasting.items() <= evaluation.baseline.items()
 
 
+@pytest.mark.slow
 @given(rounds, st.sampled_from(list(Signal)), st.sampled_from(list(Direction)))
 @settings(max_examples=300)
 def test_nothing_changes_without_an_answer(
@@ -204,6 +209,7 @@ def test_nothing_changes_without_an_answer(
     assert evaluation.state == state
 
 
+@pytest.mark.slow
 @given(rounds)
 @settings(max_examples=300)
 def test_a_pod_that_took_the_recommendation_over_and_is_still_young_keeps_it(

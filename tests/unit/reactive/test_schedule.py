@@ -127,6 +127,7 @@ WINDOWS = st.builds(
 ).filter(lambda window: window.start != window.end)
 
 
+@pytest.mark.slow
 @given(
     st.lists(WINDOWS, max_size=3),
     st.lists(WINDOWS, max_size=2),

@@ -56,6 +56,7 @@ def noisy(load: int) -> list[float]:
     return [round(load * chance.uniform(0.9, 1.1), 3) for _ in range(LENGTH)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "upsizes"),
     [
@@ -123,6 +124,7 @@ def test_a_restart_of_the_reconciler_changes_nothing() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["NaN", "+Inf", "-Inf", "1e400", -5])
 def test_bad_values_make_and_lower_no_recommendation(bad: Any) -> None:
     from_nothing = replayed([bad] * LENGTH)

@@ -236,6 +236,7 @@ async def test_objects_that_are_served_in_two_versions_are_seen_once() -> None:
     assert list(found.workloads[kind.kind]) == ["team-a/kafka"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [PODS, NAMESPACES, REPLICA_SETS], ids=lambda each: each.name)
 async def test_nothing_is_judged_without_what_all_is_judged_by(missing: Resource) -> None:
     cluster = FakeCluster()

@@ -74,6 +74,7 @@ def test_a_hostile_query_is_refused_by_name_and_the_rest_holds(
     assert not submit(snapshot, make_pod(containers=[make_container(image="x")])).allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["getExpr", "setExpr", "query"])
 @pytest.mark.parametrize(
     "source",

@@ -586,6 +586,7 @@ def limit_range(name: str, *items: JsonObject) -> JsonObject:
 GPU_KEY = "nvidia.com/gpu"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("quotas", "limits", "room"),
     [

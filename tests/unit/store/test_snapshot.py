@@ -57,6 +57,7 @@ def rule(field: str = "image", selector: str = "allContainers", **enforcement: A
     return make_gvk_policy(make_rule(field, selector, enforcement or {"required": True}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "wanted"),
     [

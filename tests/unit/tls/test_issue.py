@@ -230,6 +230,7 @@ def test_another_spelling_of_a_host_is_the_same_host(tmp_path: Path, host: str) 
     assert contents(ensure_development_certificate(tmp_path, [host])) == first
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_end_with_one_set(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path;"
