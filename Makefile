@@ -5,6 +5,7 @@
 #   make serve       the gate on the examples, until Ctrl-C
 #   make playground  a real local API server with the gate in front, until Ctrl-C
 #   make format      format the code and mend what ruff can
+#   make changelog   what has changed since the last release
 #   make bench       how long a review takes, and what large clusters cost
 #   make clean       remove .venv and what tools left
 
@@ -19,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo test check serve playground format constraints clean bench
+.PHONY: help demo test check serve playground format changelog constraints clean bench
 
 $(STAMP): pyproject.toml .ci/constraints.txt
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,22 +56,28 @@ check: $(STAMP)
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
+	$(BIN)/mypy .ci/sbom.py
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 2 -m "not slow" tests/unit tests/api tests/golden tests/chart
 
 test: check
-	$(BIN)/pytest -q -n 2 -m slow tests/unit tests/api tests/golden tests/chart
 	$(BIN)/python -m tests.controlplane build
-	$(BIN)/pytest -q tests/load tests/e2e
+	$(BIN)/pytest -q -n 2 -m slow tests/unit tests/api tests/golden tests/chart
+	@# Those that measure time have the machine to themselves.
+	$(BIN)/pytest -q -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_availability.py
+	$(BIN)/pytest -q tests/load tests/e2e/test_availability.py
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks.mutate
+	$(BIN)/python -m benchmarks --json benchmarks/last.json
 	$(BIN)/python -m benchmarks.cluster_store
 	$(BIN)/python -m benchmarks.gpu_round
 
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+changelog: $(STAMP)
+	@$(BIN)/python -m tests.changelog
 
 # After a change of dependencies in pyproject.toml. The file holds hashes and no addresses.
 constraints: $(STAMP)
@@ -79,6 +86,10 @@ constraints: $(STAMP)
 	$(BIN)/uv pip compile -q --universal --generate-hashes --extra fast \
 		--constraint .ci/constraints.txt --no-emit-index-url --no-annotate --no-header \
 		pyproject.toml -o .ci/constraints-runtime.txt
+	printf '%s\n' cyclonedx-python-lib hatchling packaging | \
+		$(BIN)/uv pip compile -q --universal --generate-hashes \
+		--constraint .ci/constraints.txt --no-emit-index-url --no-annotate --no-header \
+		- -o .ci/constraints-image.txt
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

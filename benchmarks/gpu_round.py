@@ -16,7 +16,6 @@ import asyncio
 import json
 import math
 import multiprocessing
-import os
 import resource
 import ssl
 import sys
@@ -31,7 +30,8 @@ import aiohttp
 
 from benchmarks.gpu_objects import PODS_OF_A_WORKLOAD, WORKLOADS_OF_A_NAMESPACE
 from benchmarks.gpu_world import serve
-from benchmarks.mutate import choose_cores, describe_machine, pin
+from benchmarks.mutate import choose_cores, pin
+from benchmarks.table import describe_machine
 from webhook.cli.process import loop_factory
 from webhook.clients.kube import KubeClient
 from webhook.clients.kubeconfig import KubeAccess
@@ -288,7 +288,7 @@ def main() -> None:
         return
     for result in results:
         show(result)
-    print(f"load of the machine: {os.getloadavg()[0]:.1f}; {describe_machine()}")
+    print(f"{describe_machine()}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """
-How long one review on `/mutate` takes, over loopback TLS, and how long the server takes to start.
+What one review on `/mutate` costs the server, over loopback TLS, and how long it takes to start.
 
-    python -m benchmarks.mutate [--requests 2000] [--json]
+    python -m benchmarks.mutate [--requests 2000] [--rounds 3] [--json FILE]
 
-The real server runs as a process of its own on one core, the client on another where there is
-one. One connection is kept open; requests follow one another. Times are those that the client
-sees, its own share included.
+Two servers run as processes of their own on one core, the client on another where there is one:
+the gate, and one that answers the same bytes to everything (`benchmarks.noop`), which is the floor.
+They take turns, at 1, 8 and 32 connections; the processor time of the server per request is told
+as a multiple of the floor's, which compares between machines. Last comes a steady rate of
+requests, timed from when each was due, so that waiting counts.
 """
 
 from __future__ import annotations
@@ -15,51 +17,64 @@ import base64
 import http.client
 import json
 import os
-import platform
 import socket
 import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from benchmarks import work
+from benchmarks.table import describe_machine, show, write_json
 from webhook.model.manifests import dump_yaml
 
 WARM_UP_REQUESTS = 300
-START_TIMEOUT_S = 30.0
-
-KIND = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
-OBJECT_BYTES = 5 * 1024
+# A machine that does much else takes its time.
+START_TIMEOUT_S = 120.0
+CONNECTIONS = (1, 8, 32)
+# The steady rate: what a busy cluster sends, several times over.
+RATE_PER_S = 200
+RATE_CONNECTIONS = 16
+RATE_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LoadResult:
     """
-    What was measured.
+    One object at so many connections, each of which sends one request after the other.
 
-    *cpu_ms* is the processor time of the server per request: on a busy machine it says more
-    than the others. Numbers of different machines don't compare.
+    *cpu_ms* and *floor_ms* are the processor time of the servers per request: the smallest of all
+    rounds, since whatever else the machine does only adds to it.
     """
 
-    start_s: float
+    work: str
+    connections: int
+    cpu_ms: float
+    floor_ms: float
+    ratio: float
+    requests_per_s: float
     p50_ms: float
     p99_ms: float
-    requests_per_s: float
-    cpu_ms: float
-    requests: int
-    object_bytes: int
-    review_bytes: int
-    enforcements: int
     operations: int
-    server_core: int | None
-    client_core: int | None
-    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class RateResult:
+    """Requests that come at a steady rate; times from when each was due."""
+
+    work: str
+    per_s: int
+    p50_ms: float
+    p99_ms: float
+    floor_p99_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,150 +87,133 @@ class Server:
     start_s: float
 
 
-def build_policy() -> dict[str, Any]:
-    """Ten enforcements: what writes, bounds, choices and patterns, for the job and containers."""
-    return {
-        "apiVersion": "policy.gatewright.io/v1alpha1",
-        "kind": "GVKPolicy",
-        "metadata": {"name": "benchmark"},
-        "spec": {
-            "workloadType": KIND,
-            "scope": "tenant",
-            "rules": [
-                _rule(
-                    "resourceLimits",
-                    "allContainers",
-                    {"default": {"key": "memory", "value": "4Gi"}},
-                    {"max": {"key": "cpu", "value": "32"}},
-                ),
-                _rule("imagePullPolicy", "allContainers", {"default": "IfNotPresent"}),
-                _rule(
-                    "image",
-                    "allContainers",
-                    {"required": True},
-                    {"pattern": ["ghcr.io/*", "nvcr.io/*"]},
-                ),
-                _rule("allowPrivilegeEscalation", "allContainers", {"set": False}),
-                _rule("runAsNonRoot", "podSpec", {"default": True}),
-                _rule("replicas", "worker", {"min": 1}, {"max": 64}),
-                _rule("labels", "metadata", {"required": {"key": "example.com/owner"}}),
-            ],
-        },
-    }
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What came of sending: how long each request took in s, in all, and the last answer."""
+
+    durations_s: list[float]
+    took_s: float
+    cpu_s: float
+    answer: bytes
 
 
-def _rule(field: str, selector: str, *enforcements: dict[str, Any]) -> dict[str, Any]:
-    return {"field": field, "specSelector": selector, "enforcements": list(enforcements)}
-
-
-def build_job() -> dict[str, Any]:
-    """A PyTorchJob of about 5 KB as compact JSON, two roles of two containers each."""
-
-    def role(replicas: int) -> dict[str, Any]:
-        containers = [_container("pytorch", variables=12), _container("metrics", variables=3)]
-        template = {"metadata": {"labels": {"app": "train"}}, "spec": {"containers": containers}}
-        return {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}
-
-    job: dict[str, Any] = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {
-            "name": "benchmark",
-            "namespace": "team-a",
-            "labels": {"example.com/owner": "ada"},
-            "annotations": {"example.com/note": ""},
-        },
-        "spec": {"pytorchReplicaSpecs": {"Master": role(1), "Worker": role(8)}},
-    }
-    missing = OBJECT_BYTES - len(_encode(job))
-    job["metadata"]["annotations"]["example.com/note"] = "x" * max(missing, 0)
-    return job
-
-
-def _container(name: str, *, variables: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "image": f"ghcr.io/example/{name}:1.4.2",
-        "command": ["python", "-m", name, "--config", "/etc/train/config.yaml"],
-        "env": [{"name": f"SETTING_{i}", "value": f"value-{i}"} for i in range(variables)],
-        "resources": {"requests": {"cpu": "4"}, "limits": {"cpu": "8", "nvidia.com/gpu": 1}},
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }
-
-
-def build_review(job: dict[str, Any]) -> bytes:
-    review = {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "7f0c9a52-5a0c-4e0c-9a5e-0f6f5b1b2c3d",
-            "kind": KIND,
-            "resource": {"group": "kubeflow.org", "version": "v1", "resource": "pytorchjobs"},
-            "name": job["metadata"]["name"],
-            "namespace": job["metadata"]["namespace"],
-            "operation": "CREATE",
-            "userInfo": {"username": "ada", "groups": ["system:authenticated"]},
-            "object": job,
-        },
-    }
-    return _encode(review)
-
-
-def _encode(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def measure(requests: int) -> Result:
-    """Start a server, send it *requests* reviews, and stop it."""
+def measure(
+    requests: int, rounds: int, rate_seconds: int = RATE_SECONDS
+) -> tuple[list[LoadResult], list[RateResult], float]:
+    """All results, and how long the gate took to start, in s."""
     server_core, client_core = choose_cores()
-    policy, job = build_policy(), build_job()
-    review = build_review(job)
     with tempfile.TemporaryDirectory(prefix="gatewright-benchmark-") as name:
         directory = Path(name)
         (directory / "policies").mkdir()
-        (directory / "policies" / "policy.yaml").write_text(dump_yaml([policy]))
-        with serving(directory, server_core) as server:
+        (directory / "policies" / "policies.yaml").write_text(dump_yaml(work.policies()))
+        with (
+            serving(gate_command(directory), directory, server_core) as gate,
+            serving(noop_command(directory), directory, server_core) as floor,
+        ):
             pin(client_core)
-            send(server, review, WARM_UP_REQUESTS)
-            cpu_before_s = cpu_time_s(server.pid)
-            durations_s, operations = send(server, review, requests)
-            cpu_s = cpu_time_s(server.pid) - cpu_before_s
-    return Result(
-        start_s=round(server.start_s, 3),
-        p50_ms=round(statistics.median(durations_s) * 1000, 3),
-        p99_ms=round(statistics.quantiles(durations_s, n=100)[98] * 1000, 3),
-        requests_per_s=round(requests / sum(durations_s)),
-        cpu_ms=round(cpu_s / requests * 1000, 3),
-        requests=requests,
-        object_bytes=len(_encode(job)),
-        review_bytes=len(review),
-        enforcements=sum(len(rule["enforcements"]) for rule in policy["spec"]["rules"]),
-        operations=operations,
-        server_core=server_core,
-        client_core=client_core,
-        machine=describe_machine(),
+            bodies = {
+                "PyTorchJob, clean": work.review(work.job()),
+                "PyTorchJob, violating": work.review(work.job(clean=False)),
+                "Pod, clean": work.review(work.pod()),
+            }
+            for server in (gate, floor):
+                for body in bodies.values():
+                    send(server, body, WARM_UP_REQUESTS)
+            loads = [
+                _measure_load(name, body, connections, requests, rounds, gate, floor)
+                for name, body in bodies.items()
+                for connections in (CONNECTIONS if name == "PyTorchJob, clean" else (1,))
+            ]
+            first = next(iter(bodies))
+            return (
+                loads,
+                [_measure_rate(first, bodies[first], rate_seconds, gate, floor)],
+                round(gate.start_s, 3),
+            )
+
+
+def _measure_load(
+    name: str,
+    body: bytes,
+    connections: int,
+    requests: int,
+    rounds: int,
+    gate: Server,
+    floor: Server,
+) -> LoadResult:
+    ours: list[_Sent] = []
+    floors: list[_Sent] = []
+    for _ in range(rounds):
+        floors.append(send(floor, body, requests, connections))
+        ours.append(send(gate, body, requests, connections))
+    cpu_s, floor_s = (min(sent.cpu_s for sent in each) / requests for each in (ours, floors))
+    best = min(ours, key=lambda sent: sent.took_s)
+    return LoadResult(
+        work=name,
+        connections=connections,
+        cpu_ms=round(cpu_s * 1000, 3),
+        floor_ms=round(floor_s * 1000, 3),
+        ratio=round(cpu_s / floor_s, 2) if floor_s else 0.0,
+        requests_per_s=round(requests / best.took_s),
+        p50_ms=_percentile_ms(best.durations_s, 50),
+        p99_ms=_percentile_ms(best.durations_s, 99),
+        operations=count_operations(json.loads(best.answer)["response"]),
     )
 
 
-@contextmanager
-def serving(directory: Path, core: int | None) -> Iterator[Server]:
-    """A server pinned to *core*, for the time of the block."""
-    port, ops_port = free_ports(2)
+def _measure_rate(name: str, body: bytes, seconds: int, gate: Server, floor: Server) -> RateResult:
+    requests = RATE_PER_S * seconds
+    at_floor = send(floor, body, requests, RATE_CONNECTIONS, per_s=RATE_PER_S)
+    ours = send(gate, body, requests, RATE_CONNECTIONS, per_s=RATE_PER_S)
+    return RateResult(
+        work=name,
+        per_s=RATE_PER_S,
+        p50_ms=_percentile_ms(ours.durations_s, 50),
+        p99_ms=_percentile_ms(ours.durations_s, 99),
+        floor_p99_ms=_percentile_ms(at_floor.durations_s, 99),
+    )
+
+
+def _percentile_ms(durations_s: list[float], percent: int) -> float:
+    return round(statistics.quantiles(durations_s, n=100)[percent - 1] * 1000, 3)
+
+
+# --- servers --------------------------------------------------------------------------------------
+
+
+def gate_command(directory: Path) -> list[str]:
     command = [sys.executable, "-m", "webhook", "serve"]
     command += ["--policies", str(directory / "policies"), "--cert-dir", str(directory / "certs")]
-    command += ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops_port}"]
+    return [*command, "--listen", "127.0.0.1:{port}", "--ops-listen", "127.0.0.1:{ops_port}"]
+
+
+def noop_command(directory: Path) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks.noop", "--cert-dir", str(directory / "certs")]
+    return [*command, "--port", "{port}", "--ops-port", "{ops_port}"]
+
+
+@contextmanager
+def serving(command: list[str], directory: Path, core: int | None) -> Iterator[Server]:
+    """
+    A server pinned to *core*, for the time of the block.
+
+    *command* has `{port}` and `{ops_port}` for the ports that it gets.
+    """
+    port, ops_port = free_ports(2)
+    command = [part.format(port=port, ops_port=ops_port) for part in command]
     started = time.perf_counter()
-    with (directory / "server.log").open("wb") as log:
+    log = directory / f"{port}.log"
+    with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            stdout=log,
+            stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=lambda: pin(core),  # noqa: PLW1509  there is no other thread
         )
     try:
         while not is_ready(ops_port):
             if process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:
-                sys.exit(f"the server did not start:\n{(directory / 'server.log').read_text()}")
+                sys.exit(f"the server did not start:\n{log.read_text()}")
             time.sleep(0.005)
         start_s = time.perf_counter() - started
         yield Server(process.pid, port, directory / "certs" / "ca.crt", start_s)
@@ -224,8 +222,8 @@ def serving(directory: Path, core: int | None) -> Iterator[Server]:
         process.wait(30)
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+def free_ports(wanted: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(wanted)]
     ports = [int(held.getsockname()[1]) for held in sockets]
     for held in sockets:
         held.close()
@@ -241,29 +239,69 @@ def is_ready(ops_port: int) -> bool:
         return False
 
 
-def send(server: Server, review: bytes, requests: int) -> tuple[list[float], int]:
-    """How long each request took, in s, and how many operations the patch has."""
+# --- the client -----------------------------------------------------------------------------------
+
+
+def send(
+    server: Server, body: bytes, requests: int, connections: int = 1, *, per_s: int | None = None
+) -> _Sent:
+    """
+    Send *body* so often, over so many connections that are kept open.
+
+    With *per_s*, at that rate, and each request is timed from when it was due.
+    """
     context = ssl.create_default_context(cafile=str(server.ca))
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=30, context=context)
-    connection.connect()
-    headers = {"Content-Type": "application/json"}
+    turns = count()
     durations_s: list[float] = []
-    body = b""
-    for _ in range(requests):
-        started = time.perf_counter()
-        connection.request("POST", "/mutate", body=review, headers=headers)
-        response = connection.getresponse()
-        body = response.read()
-        durations_s.append(time.perf_counter() - started)
-        if response.status != 200:
-            sys.exit(f"/mutate answered {response.status}: {body.decode()}")
-    connection.close()
-    return durations_s, count_operations(json.loads(body)["response"])
+    answers: list[bytes] = []
+    failures: list[str] = []
+    gate = threading.Barrier(connections + 1)
+
+    def work_off() -> None:
+        link = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=context)
+        try:
+            link.connect()
+        except OSError as error:
+            failures.append(f"cannot connect: {error}")
+        headers = {"Content-Type": "application/json"}
+        answer = b""
+        gate.wait()
+        while (turn := next(turns)) < requests and not failures:
+            due = time.perf_counter()
+            if per_s is not None:
+                due = started + turn / per_s
+                time.sleep(max(0.0, due - time.perf_counter()))
+            link.request("POST", "/mutate", body=body, headers=headers)
+            response = link.getresponse()
+            answer = response.read()
+            durations_s.append(time.perf_counter() - due)
+            if response.status != 200:
+                failures.append(f"/mutate answered {response.status}: {answer.decode()}")
+        if answer:
+            answers.append(answer)
+        link.close()
+
+    threads = [threading.Thread(target=work_off) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    started = time.perf_counter() + 0.05
+    cpu_before_s = cpu_time_s(server.pid)
+    gate.wait()
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    took_s = time.perf_counter() - begun
+    cpu_s = cpu_time_s(server.pid) - cpu_before_s
+    if failures or not answers:
+        sys.exit(failures[0] if failures else "no answer")
+    return _Sent(durations_s, took_s, cpu_s, answers[0])
 
 
 def count_operations(response: dict[str, Any]) -> int:
-    """How many operations the patch has. None would mean that the policy was not in force."""
-    if not response["allowed"] or "patch" not in response:
+    """How many operations the patch has. A review that says neither is one without policies."""
+    if not response["allowed"]:
+        return 0
+    if "patch" not in response:
         sys.exit(f"the review was not answered with a patch: {json.dumps(response)}")
     return len(json.loads(base64.b64decode(response["patch"])))
 
@@ -273,6 +311,11 @@ def cpu_time_s(pid: int) -> float:
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return 0.0
+    # Finer than the ticks of `stat`, where the kernel keeps it.
+    precise = Path(f"/proc/{pid}/schedstat")
+    if precise.exists():
+        tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
     # proc(5): the name may hold anything but ends with the last parenthesis; utime and stime
     # are the 12th and 13th field behind it.
     fields = stat.read_text().rpartition(")")[2].split()
@@ -293,14 +336,45 @@ def pin(core: int | None) -> None:
         os.sched_setaffinity(0, {core})
 
 
-def describe_machine() -> str:
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text().splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        model = names[0] if names else model
-    return f"{os.cpu_count()} x {model}, {platform.system()}, Python {platform.python_version()}"
+# --- telling --------------------------------------------------------------------------------------
+
+
+def load_rows(results: list[LoadResult]) -> list[tuple[str, ...]]:
+    """The table, its head first."""
+    head = ("/mutate", "connections", "CPU ms", "floor ms", "x floor", "per s", "p50 ms", "p99 ms")
+    return [
+        head,
+        *[
+            (
+                result.work,
+                f"{result.connections}",
+                f"{result.cpu_ms:.3f}",
+                f"{result.floor_ms:.3f}",
+                f"{result.ratio:.2f}",
+                f"{result.requests_per_s:.0f}",
+                f"{result.p50_ms:.2f}",
+                f"{result.p99_ms:.2f}",
+            )
+            for result in results
+        ],
+    ]
+
+
+def rate_rows(results: list[RateResult]) -> list[tuple[str, ...]]:
+    """The table, its head first."""
+    return [
+        ("steady rate", "per s", "p50 ms", "p99 ms", "floor p99 ms"),
+        *[
+            (
+                result.work,
+                f"{result.per_s}",
+                f"{result.p50_ms:.2f}",
+                f"{result.p99_ms:.2f}",
+                f"{result.floor_p99_ms:.2f}",
+            )
+            for result in results
+        ],
+    ]
 
 
 def main() -> None:
@@ -308,24 +382,19 @@ def main() -> None:
         prog="python -m benchmarks.mutate", description="Measure one review on /mutate."
     )
     parser.add_argument("--requests", metavar="N", type=int, default=2000)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--rounds", metavar="N", type=int, default=3)
+    parser.add_argument("--json", metavar="FILE", help="write the results there as well")
     args = parser.parse_args()
-    result = measure(args.requests)
+    loads, rates, start_s = measure(args.requests, args.rounds)
+    show(load_rows(loads))
+    show(rate_rows(rates))
+    print(f"start to ready: {start_s:.2f} s")
+    print(describe_machine())
     if args.json:
-        print(json.dumps(asdict(result)))
-        return
-    print(f"start to ready   {result.start_s:.2f} s")
-    print(f"p50              {result.p50_ms:.2f} ms")
-    print(f"p99              {result.p99_ms:.2f} ms")
-    print(f"requests         {result.requests_per_s:.0f} /s, one after the other")
-    print(f"server CPU       {result.cpu_ms:.2f} ms per review")
-    print(
-        f"measured         {result.requests} reviews of {result.review_bytes} bytes"
-        f" (object {result.object_bytes}), {result.enforcements} enforcements,"
-        f" {result.operations} patch operations"
-    )
-    print(f"pinned           server to core {result.server_core}, client to {result.client_core}")
-    print(f"machine          {result.machine}")
+        results: dict[str, Any] = {"start_s": start_s}
+        results["mutate"] = [asdict(result) for result in loads]
+        results["rate"] = [asdict(result) for result in rates]
+        write_json(args.json, results)
 
 
 if __name__ == "__main__":

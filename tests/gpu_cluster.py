@@ -8,9 +8,16 @@ from typing import Any
 from tests.builders import JsonObject
 from tests.gpu import make_gpu_container, make_gpu_pod
 from webhook.model.rightsizing.controls import Controls
+from webhook.model.rightsizing.policies import GROUP_VERSION
+from webhook.model.rightsizing.workload_types import type_of
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import decode_document
-from webhook.reactive.observation.kinds import WORKLOAD_KINDS, SeenWorkload, decode_workload
+from webhook.reactive.observation.kinds import (
+    WORKLOAD_KINDS,
+    SeenWorkload,
+    WorkloadKind,
+    decode_workload,
+)
 from webhook.reactive.observation.pods import SeenPod, decode_pod
 from webhook.store.gpu_objects import decode_owner
 
@@ -99,15 +106,17 @@ def see_pod(pod: JsonObject) -> SeenPod:
 
 
 def see_workload(workload: JsonObject) -> SeenWorkload:
-    kind = WORKLOAD_KINDS[workload["kind"]]
-    version = workload["apiVersion"].partition("/")[2]
+    group, _, version = workload["apiVersion"].partition("/")
+    kind = WORKLOAD_KINDS.get(type_of(group, workload["kind"])) or WorkloadKind(
+        workload["kind"], group, (version,), f"{workload['kind'].lower()}s"
+    )
     return decode_workload(json.dumps(workload).encode(), kind, version)
 
 
 def make_cluster(
     *objects: JsonObject, paused: dict[str, Controls] | None = None, **more: Any
 ) -> Cluster:
-    """What is seen of *objects*: documents, pods, ReplicaSets, workloads."""
+    """What is seen of *objects*: documents, pods, ReplicaSets, workloads of any other kind."""
     documents, pods, replica_sets = {}, {}, {}
     workloads: dict[str, dict[str, SeenWorkload]] = {kind: {} for kind in WORKLOAD_KINDS}
     for each in objects:
@@ -119,12 +128,12 @@ def make_cluster(
             case "ReplicaSet":
                 replica_set = decode_owner(raw)
                 replica_sets[replica_set.name] = replica_set
-            case kind if kind in WORKLOAD_KINDS:
-                workload = see_workload(each)
-                workloads[kind][workload.name] = workload
-            case kind:
+            case kind if each["apiVersion"] == GROUP_VERSION:
                 seen = decode_document(raw, kind)
                 documents[seen.key] = seen
+            case _:
+                workload = see_workload(each)
+                workloads.setdefault(workload.type, {})[workload.name] = workload
     return Cluster(
         documents=documents,
         pods=pods,

@@ -1,5 +1,5 @@
 """
-The reference of the policy language, docs/reference, made from the catalogue.
+The reference, docs/reference: of the policy language, made from the catalogue, and more pages.
 
 `python -m tests.reference` writes the files; look at the diff afterwards. What a type of value
 can be ruled by is asked of the compiler, so that no page promises what a policy can't say.
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.reference_gpu import gpu_page
 from tests.reference_homes import homes_page
+from tests.reference_metrics import metrics_page
+from tests.reference_parts import code, codes, table
+from tests.reference_settings import settings_page
 from tests.unit.catalog.policies import problems_of, tree
 from webhook.catalog import (
     builtin_documents,
@@ -129,21 +133,6 @@ def rules_of(value_type: FieldType) -> tuple[str, ...]:
 
 
 # --- parts of a page ---
-
-
-def code(text: object) -> str:
-    return f"`{text}`"
-
-
-def codes(texts: Iterable[object]) -> str:
-    return ", ".join([code(text) for text in texts])
-
-
-def table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 def values_of(row: Row) -> str:
@@ -503,8 +492,27 @@ def item_rules() -> Iterator[str]:
     )
 
 
+# Those that are about no native type: file, title, and what is in it.
+OTHER_PAGES = [
+    ("settings.md", "Settings", "flags, variables and the file of `serve` and `reconcile`"),
+    ("metrics.md", "Metrics", "every metric, with its type and labels"),
+    ("gpu-documents.md", "Documents about GPUs", "every field of GPU policies and their like"),
+    ("rules.md", "Rules", "what policies can ask of a field, and how it is written"),
+    ("other-kinds.md", "Kinds of others", "where native fields are in kinds that are not ours"),
+]
+
+
 def index_page() -> Iterator[str]:
-    yield "# Reference of native workloads"
+    yield "# Reference"
+    yield ""
+    yield "All of it is made from the code."
+    yield ""
+    yield from table(
+        ["Page", "Says"],
+        [[f"[{title}]({file})", text] for file, title, text in OTHER_PAGES],
+    )
+    yield ""
+    yield "## Native workloads"
     yield ""
     yield (
         "What policies can say about each native workload type: every field with its type, its"
@@ -522,17 +530,13 @@ def index_page() -> Iterator[str]:
             for name, file in FILES.items()
         ],
     )
-    yield ""
-    yield (
-        "The rules and what they mean: [Rules](rules.md). The same policies for kinds of others, and"
-        " where the fields are there: [Kinds of others](other-kinds.md)."
-    )
 
 
 def pages() -> dict[str, str]:
     """The text of each file, by name."""
     texts = {"README.md": index_page(), "rules.md": rules_page()}
-    texts["other-kinds.md"] = homes_page()
+    texts |= {"settings.md": settings_page(), "metrics.md": metrics_page()}
+    texts |= {"gpu-documents.md": gpu_page(), "other-kinds.md": homes_page()}
     texts |= {file: type_page(name) for name, file in FILES.items()}
     return {name: "\n".join(lines).rstrip() + "\n" for name, lines in texts.items()}
 

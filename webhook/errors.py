@@ -12,6 +12,7 @@ The tree of errors.
     ├── BodyTooLargeError  a body is larger than we read (api/bodies.py, HTTP 413)
     ├── BusyError          too many large reviews came at once (api/bodies.py, HTTP 503)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
+    │   └── JqUnavailableError  jq could not be asked; nothing is known of the mapping
     ├── NotReadyError      nothing is in force yet (HTTP 500)
     ├── StoreError         a document could not be read from or written to its store (HTTP 503)
     │   ├── NotFoundError  there is no such document (HTTP 404)
@@ -19,6 +20,7 @@ The tree of errors.
     │   └── RefusedError   the API server does not take a document as it is (HTTP 400)
     ├── KubeError          the API server refused a call, or did not answer
     ├── PrometheusError    Prometheus can't be asked, or its answer is of no use
+    ├── CertificateError   certificates are not there, broken, or not ours to write
     └── SettingsError      a flag, variable or settings file is wrong
 """
 
@@ -84,6 +86,13 @@ class QuantityError(WebhookError):
 
 class EvaluationError(WebhookError):
     """A mapping failed on this object. The cluster's failurePolicy decides."""
+
+
+class JqUnavailableError(EvaluationError):
+    """
+    jq was busy with others, or does not run. The mapping is not to blame, and the same question
+    may be answered later.
+    """
 
 
 class NotReadyError(WebhookError):
@@ -172,6 +181,10 @@ class PrometheusError(WebhookError):
         self.status = status
         self.temporary = temporary
         self.retry_after_s = retry_after_s
+
+
+class CertificateError(WebhookError):
+    """Certificates are not there, can't be used, or are not ours to write."""
 
 
 class SettingsError(WebhookError):

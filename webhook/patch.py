@@ -15,6 +15,8 @@ from webhook.model.pointer import Path, to_pointer
 from webhook.model.values import same_value
 
 Operation = dict[str, Any]
+# What saves a walk: how many tokens of a path are known, and the node that they lead to.
+Below = tuple[int, Any]
 
 
 class Editor:
@@ -34,27 +36,37 @@ class Editor:
         # Operations that put a value, by their path, as long as it leads there.
         self._puts: dict[str, Operation] = {}
 
-    def write(self, path: Path, value: Any, *, below: tuple[int, Any] | None = None) -> None:
+    def write(
+        self, path: Path, value: Any, *, below: Below | None = None, pointer: str = ""
+    ) -> None:
         """
         Make *value* stand at *path*; parents that are missing or null become objects.
 
-        A list is edited element by element, an object key by key. *below* saves a walk: how many
-        tokens of the path are known, and the node that they lead to.
+        A list is edited element by element, an object key by key. *below* saves a walk, and
+        *pointer*, which is that of *path*, to make it anew.
 
         Raises:
             TypeError: something on the way is neither an object nor a list.
         """
+        node: Any
         known, node = below or (0, self.document)
         for depth in range(known, len(path) - 1):
-            child = _child(node, path[depth])
+            token = path[depth]
+            child = node.get(token) if isinstance(node, dict) else _child(node, token)
             if child is None:
-                built: Any = copy.deepcopy(value)
+                built = _copied(value)
                 for parent in reversed(path[depth + 1 :]):
                     built = {parent: built}
-                self._put(node, path[: depth + 1], built)
+                parents = len(path) - depth - 1
+                pointer = (pointer or to_pointer(path)).rsplit("/", parents)[0]
+                self._put(node, token, built, pointer, exists=_exists(node, token))
                 return
             node = child
-        self._replace(node, path, value)
+        token = path[-1]
+        if isinstance(node, dict) and token not in node:
+            self._put(node, token, _copied(value), pointer or to_pointer(path), exists=False)
+        else:
+            self._replace(node, path, value)
 
     def remove(self, path: Path) -> None:
         """Take away what stands at *path*, which exists."""
@@ -68,7 +80,8 @@ class Editor:
             self.operations.append({"op": "remove", "path": to_pointer(path)})
 
     def _replace(self, node: Any, path: Path, value: Any) -> None:
-        old = _child(node, path[-1])
+        token = path[-1]
+        old = _child(node, token)
         if isinstance(old, dict) and isinstance(value, dict):
             for key in [key for key in old if key not in value]:
                 self.remove((*path, key))
@@ -79,33 +92,42 @@ class Editor:
                 self.remove((*path, index))
             for index, part in enumerate(value):
                 self._replace(old, (*path, index), part)
-        elif not (_exists(node, path[-1]) and same_value(old, value)):
-            self._put(node, path, copy.deepcopy(value))
-
-    def _put(self, node: Any, path: Path, value: Any) -> None:
-        token = path[-1]
-        exists = _exists(node, token)
-        if isinstance(node, list) and not exists:
-            node.append(value)
         else:
+            exists = old is not None or _exists(node, token)
+            if not (exists and same_value(old, value)):
+                self._put(node, token, _copied(value), to_pointer(path), exists=exists)
+
+    def _put(self, node: Any, token: str | int, value: Any, pointer: str, *, exists: bool) -> None:
+        if exists or isinstance(node, dict):
             node[token] = value
+        else:
+            node.append(value)
         if id(node) not in self._added:
-            pointer = to_pointer(path)
             if exists and pointer in self._puts:
                 # Once is enough: nobody sees what stood there in between.
                 self._puts[pointer]["value"] = value
             else:
-                operation = "replace" if exists else "add"
-                self._puts[pointer] = {"op": operation, "path": pointer, "value": value}
-                self.operations.append(self._puts[pointer])
-        self._note_added(value)
-
-    def _note_added(self, value: Any) -> None:
+                operation: Operation = {
+                    "op": "replace" if exists else "add",
+                    "path": pointer,
+                    "value": value,
+                }
+                self._puts[pointer] = operation
+                self.operations.append(operation)
         if isinstance(value, (dict, list)):
-            # Keeping the object keeps its id from being used again.
-            self._added[id(value)] = value
-            for part in value.values() if isinstance(value, dict) else value:
+            self._note_added(value)
+
+    def _note_added(self, value: dict[str, Any] | list[Any]) -> None:
+        # Keeping the object keeps its id from being used again.
+        self._added[id(value)] = value
+        for part in value.values() if isinstance(value, dict) else value:
+            if isinstance(part, (dict, list)):
                 self._note_added(part)
+
+
+def _copied(value: Any) -> Any:
+    # Most of what is written is a text or a number.
+    return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
 
 def _child(node: Any, token: str | int) -> Any:

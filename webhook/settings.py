@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from webhook.errors import ManifestError, SettingsError
 from webhook.mapping.limits import WorkerLimits
 from webhook.model.manifests import load_file
 from webhook.model.names import did_you_mean
+from webhook.model.rightsizing.durations import parse_duration
 from webhook.model.settings import EngineSettings
 from webhook.telemetry.logs import LEVELS
 
@@ -47,12 +49,31 @@ class ServeSettings:
     # None only where a certificate is given.
     cert_dir: Path | None
     client_ca: Path | None
+    # Empty: no Secret is kept.
+    cert_secret: str
+    service_name: str
+    cert_lifetime: timedelta
+    ca_lifetime: timedelta
+    # None: callers go by the authorities of their system, or by those of our own certificates.
+    ca_bundle: Path | None
+    # The objects that the leader fills in; empty: none.
+    mutating_configuration: str
+    validating_configuration: str
+    # Those that the registrations leave out, beside kube-system and our own.
+    excluded_namespaces: tuple[str, ...]
+    # Ours, with the binding of that name; empty: it stays when our namespace goes.
+    cluster_role: str
+    # That of this server; empty: what it makes belongs to nobody.
+    deployment: str
     cluster_name: str
     project_label: tuple[str, ...]
     department_label: str
     refuse_early: bool
     trusted_controllers: tuple[str, ...]
     own_namespace: str
+    events: bool
+    policy_reports: bool
+    scan_period: timedelta
     log_level: str
     max_body_bytes: int
     jq_deadline_seconds: float
@@ -87,6 +108,8 @@ class ReconcileSettings:
     kubernetes: bool
     kubeconfig: Path | None
     namespace: str
+    # That of this process; empty: the Lease belongs to nobody.
+    deployment: str
     # Empty: that of the GlobalConfiguration.
     prometheus_url: str
     prometheus_token_file: Path | None
@@ -156,6 +179,19 @@ def _whole(least: int, most: int) -> Callable[[Any], int]:
         if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
             raise ValueError(f"a whole number from {least} to {most}")
         return int(text)
+
+    return read
+
+
+def _duration(least: str, most: str) -> Callable[[Any], timedelta]:
+    def read(value: Any) -> timedelta:
+        try:
+            duration = parse_duration(value) if isinstance(value, str) else None
+        except ValueError:
+            duration = None
+        if duration is None or not parse_duration(least) <= duration <= parse_duration(most):
+            raise ValueError(f"a duration from {least} to {most}, such as 90s, 10m or 1h30m")
+        return duration
 
     return read
 
@@ -269,6 +305,86 @@ OPTIONS = (
         "callers must present a certificate that this authority has signed",
     ),
     Option(
+        "certSecret",
+        "--cert-secret",
+        _text,
+        "NAME",
+        "keep an authority and a certificate in this Secret of our own namespace, and renew them",
+        "",
+    ),
+    Option(
+        "serviceName",
+        "--service-name",
+        _text,
+        "NAME",
+        "the Service by which the API server calls, which that certificate is for",
+        "gatewright",
+    ),
+    Option(
+        "certs.lifetime",
+        "--cert-lifetime",
+        _duration("10s", "9552h"),
+        "DURATION",
+        "how long that certificate lives; it is renewed after two thirds of that",
+        "2160h",
+    ),
+    Option(
+        "certs.caLifetime",
+        "--ca-lifetime",
+        _duration("10s", "175200h"),
+        "DURATION",
+        "how long its authority lives; likewise",
+        "17520h",
+    ),
+    Option(
+        "caBundleFile",
+        "--ca-bundle",
+        _path,
+        "FILE",
+        "with --tls-cert: authorities that callers are told to trust; a change is taken over"
+        " (default: they go by those of their system)",
+    ),
+    Option(
+        "registrations.mutating",
+        "--mutating-configuration",
+        _text,
+        "NAME",
+        "MutatingWebhookConfiguration whose entries the leader fills in; never made",
+        "",
+    ),
+    Option(
+        "registrations.validating",
+        "--validating-configuration",
+        _text,
+        "NAME",
+        "ValidatingWebhookConfiguration whose entries the leader fills in; never made",
+        "",
+    ),
+    Option(
+        "registrations.excludedNamespaces",
+        "--excluded-namespaces",
+        _texts,
+        "NAMES",
+        "namespaces that both leave out, beside kube-system and our own: no report is about them",
+        "",
+    ),
+    Option(
+        "clusterRole",
+        "--cluster-role",
+        _text,
+        "NAME",
+        "our own ClusterRole and its binding: like both registrations they go with our namespace",
+        "",
+    ),
+    Option(
+        "deployment",
+        "--deployment",
+        _text,
+        "NAME",
+        "our own Deployment, in our own namespace: what is made here goes when it does",
+        "",
+    ),
+    Option(
         "cluster",
         "--cluster-name",
         _text,
@@ -316,6 +432,30 @@ OPTIONS = (
         "namespace of this server, where it answers probes of itself",
         _ENGINE.own_namespace,
     ),
+    Option(
+        "events",
+        "--events",
+        _flag,
+        "BOOL",
+        "with a cluster: tell denials as Events in their namespaces",
+        "true",
+    ),
+    Option(
+        "reports.enabled",
+        "--policy-reports",
+        _flag,
+        "BOOL",
+        "with a cluster: keep a PolicyReport of what already runs and breaks a rule",
+        "true",
+    ),
+    Option(
+        "reports.scanPeriod",
+        "--scan-period",
+        _duration("1s", "168h"),
+        "DURATION",
+        "how often to look at what runs, besides when a policy has changed",
+        "1h",
+    ),
     Option("logLevel", "--log-level", _one_of(*LEVELS), "LEVEL", ", ".join(LEVELS), "info"),
     Option(
         "maxBodyBytes",
@@ -323,8 +463,8 @@ OPTIONS = (
         _whole(1024, 2**30),
         "BYTES",
         "largest request body that is read",
-        # Twice the 3 MB that an API server accepts (object and oldObject), with what is around.
-        str(8 * 2**20),
+        # As `api.bodies` explains, which takes longer to load.
+        str(24 * 2**20),
     ),
     Option(
         "jq.deadlineSeconds",
@@ -381,6 +521,7 @@ RECONCILE_OPTIONS = (
         "namespace of the server: for the Lease by which one of several leads, and for probes",
         "gatewright",
     ),
+    _BY_FLAG["--deployment"],
     Option(
         "prometheus.url",
         "--prometheus-url",
@@ -469,6 +610,27 @@ def load_settings(
         raise SettingsError("--api-tokens goes with --policies; a cluster knows its callers")
     if (values["tls_cert"] is None) != (values["tls_key"] is None):
         raise SettingsError("--tls-cert and --tls-key go together")
+    if values["ca_bundle"] is not None and values["tls_cert"] is None:
+        raise SettingsError("--ca-bundle goes with --tls-cert; other certificates say theirs")
+    if values["cert_secret"] and values["tls_cert"] is not None:
+        raise SettingsError("--cert-secret and --tls-cert exclude one another")
+    if values["ca_lifetime"] < values["cert_lifetime"]:
+        raise SettingsError("--ca-lifetime must not be shorter than --cert-lifetime")
+    if values["cert_secret"] and not values["own_namespace"]:
+        raise SettingsError("--cert-secret goes with --own-namespace: where the Secret is")
+    if values["cert_secret"] and not values["kubernetes"]:
+        raise SettingsError("--cert-secret goes with --kubernetes")
+    for attribute in (
+        "mutating_configuration",
+        "validating_configuration",
+        "cluster_role",
+        "deployment",
+    ):
+        flag = f"--{attribute.replace('_', '-')}"
+        if values[attribute] and not values["kubernetes"]:
+            raise SettingsError(f"{flag} goes with --kubernetes")
+        if values[attribute] and not values["own_namespace"]:
+            raise SettingsError(f"{flag} goes with --own-namespace: of several replicas one leads")
     if values["cert_dir"] is None and values["tls_cert"] is None:
         values["cert_dir"] = _state_directory(environment) / "gatewright" / "certs"
     return ServeSettings(**values)

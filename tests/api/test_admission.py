@@ -54,7 +54,9 @@ async def test_what_breaks_a_rule_is_refused_with_the_reason(door: str) -> None:
 
     assert not response["allowed"]
     assert response["status"]["code"] == 403
-    assert response["status"]["message"].startswith("hostNetwork [podSpec")
+    title, *reasons = response["status"]["message"].splitlines()
+    assert title == "Pod train breaks a rule:"
+    assert reasons[0].startswith("hostNetwork [podSpec")
     assert "(policy baseline, tenant)" in response["status"]["message"]
 
 

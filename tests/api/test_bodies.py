@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -21,15 +23,18 @@ from webhook.api.admission_routes import _patience_s
 from webhook.api.bodies import (
     BIG_BODY_BYTES,
     LOOK_PERIOD_S,
+    MAX_BODY_BYTES,
     SLOW_LOOKS,
     BodyRoom,
     BodyTooLargeError,
     BusyError,
     SlowBodyError,
     Turns,
+    check_plain_size,
 )
 
 BIG = BIG_BODY_BYTES
+MIB = 2**20
 MAX = 100 * BIG
 SLOW_S = LOOK_PERIOD_S * SLOW_LOOKS
 
@@ -103,7 +108,7 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
 
 async def test_what_is_only_announced_takes_no_room() -> None:
     room = BodyRoom(4 * BIG)
-    idle = [Sender(room, 90 * BIG) for _ in range(50)]
+    idle = [Sender(room, 30 * BIG) for _ in range(50)]
     tasks = [task(sender.answer()) for sender in idle]
     for sender in idle:
         sender.send(1)
@@ -214,12 +219,12 @@ async def test_many_that_have_half_of_their_body_here_do_not_wait_for_one_anothe
 
 async def test_one_that_is_larger_than_all_the_room_is_let_in_alone() -> None:
     room = BodyRoom(BIG)
-    huge = Sender(room, 90 * BIG)
-    huge.send(90 * BIG)
+    huge = Sender(room, 30 * BIG)
+    huge.send(30 * BIG)
     huge.finish()
 
     async with huge.read(patience_s=0):
-        assert room.used_bytes == 90 * BIG
+        assert room.used_bytes == 30 * BIG
 
 
 async def test_the_slow_are_cut_off_while_somebody_waits() -> None:
@@ -299,6 +304,57 @@ async def test_a_body_over_the_limit_is_refused_when_that_is_seen(announced: int
 
     with pytest.raises(BodyTooLargeError):
         await sender.answer()
+
+
+ESCAPED = b"\\u003c"
+
+
+@pytest.mark.parametrize(
+    ("body", "max_bytes", "refused_above"),
+    [
+        pytest.param(b"<" * 8 * MIB, 24 * MIB, None, id="as-large-as-objects-are"),
+        pytest.param(b"<" * (8 * MIB + 1), 24 * MIB, 8 * MIB, id="larger"),
+        pytest.param(ESCAPED * 4 * MIB, 24 * MIB, None, id="of-escapes-alone"),
+        pytest.param(ESCAPED * 3 * MIB + b"x" * 6 * MIB, 24 * MIB, 8 * MIB, id="of-both"),
+        pytest.param(ESCAPED * 3 * MIB + b"x" * 5 * MIB, 24 * MIB, None, id="of-both-and-less"),
+        # Text that only looks like it pays for itself, and for nothing else.
+        pytest.param(
+            b"\\\\u00" * 3 * MIB + b"[" * (8 * MIB + 1), 24 * MIB, 8 * MIB, id="looks-like-it"
+        ),
+        pytest.param(b"<" * 16 * MIB, 48 * MIB, None, id="limit-raised"),
+        pytest.param(b"<" * 8 * MIB, 8 * MIB, None, id="limit-lowered"),
+    ],
+)
+def test_only_what_is_written_as_several_bytes_makes_a_body_so_large(
+    body: bytes, max_bytes: int, refused_above: int | None
+) -> None:
+    refused: list[str] = []
+    try:
+        check_plain_size(body, max_bytes)
+    except BodyTooLargeError as error:
+        refused.append(str(error))
+
+    assert refused == [f"the body is larger than {refused_above} bytes"] * (
+        refused_above is not None
+    )
+
+
+@pytest.mark.slow
+async def test_an_update_of_the_largest_object_is_answered_whatever_is_in_it() -> None:
+    """1.5 MiB is what etcd stores; an API server writes `<` as six bytes, in both objects."""
+    text = "<" * 1_570_000
+    old = make_pod(containers=[{"name": "a", "image": "i", "env": [{"name": "A", "value": text}]}])
+    new = {**old, "metadata": {**old["metadata"], "labels": {"team": "a"}}}
+    review = make_review(operation="UPDATE", object=new, oldObject=old)
+    body = json.dumps(review).replace("<", "\\u003c").encode()
+    assert 17 * MIB < len(body) < MAX_BODY_BYTES
+
+    async with Gate(POLICY) as gate:
+        answer = await gate.client.post(
+            "/mutate", data=io.BytesIO(body), headers={"Content-Type": "application/json"}
+        )
+        assert answer.status == 200
+        assert (await answer.json())["response"]["allowed"] is True
 
 
 async def test_turns_are_taken_in_order_and_waited_for_with_an_end() -> None:

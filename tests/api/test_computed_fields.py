@@ -66,6 +66,7 @@ async def test_a_formatter_writes_at_mutate_and_is_judged_at_validate() -> None:
     assert apply(mutated["response"], make_acme_job())["spec"] == {"limits": {"cpu": "2"}}
     assert allowed["response"]["allowed"]
     assert denied["response"]["status"]["message"] == (
+        "AcmeJob train breaks a rule:\n"
         "limit [s]: above the maximum, got 5; ≤ 4 (policy acme, tenant)"
     )
 

@@ -16,7 +16,8 @@ from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
 from webhook.api.app import build_app
 from webhook.tls.context import ServerTls
-from webhook.tls.issue import CertificatePaths, ensure_development_certificate, make_ca, make_leaf
+from webhook.tls.directory import CertificatePaths, ensure_development_certificate
+from webhook.tls.issue import make_ca, make_leaf
 
 POLICY = make_gvk_policy(make_rule("hostNetwork", "podSpec", {"options": [False]}))
 BODY = orjson.dumps(make_review(object=make_pod()))

@@ -1,8 +1,8 @@
 """
 The command line: `python -m tests.controlplane build | playground`.
 
-`build` prints the directories with the binaries, the control plane's and Prometheus', and
-builds them if need be; `playground` runs a control plane with Gatewright in front of it
+`build` prints the directories with the binaries (the control plane's, Prometheus', Helm 3's
+and Helm 4's) and builds them if need be; `playground` runs a control plane with Gatewright in front of it
 until Ctrl-C.
 """
 
@@ -12,7 +12,7 @@ import sys
 from tests.controlplane.build import provide_binaries
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.playground import play
-from tests.controlplane.recipes import control_plane_recipe, prometheus_recipe
+from tests.controlplane.recipes import every_recipe
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.command == "build":
-            for recipe in (control_plane_recipe(), prometheus_recipe()):
+            for recipe in every_recipe():
                 print(provide_binaries(recipe))
         else:
             play()

@@ -2,7 +2,7 @@
 The binaries of a recipe: found, or built once from their Go modules.
 
 They are looked for in the directory that an environment variable names
-(`KUBEBUILDER_ASSETS`, `PROMETHEUS_ASSETS`) if it is set, then in the user's cache
+(`KUBEBUILDER_ASSETS`, `PROMETHEUS_ASSETS`, …) if it is set, then in the user's cache
 directory; else they are built into it from the recipe's go.mod. Building takes minutes,
 so the terminal is told what happens.
 """

@@ -128,23 +128,44 @@ def build_token_file(users: Sequence[User]) -> str:
     return text.getvalue()
 
 
-def build_audit_policy(level: AuditLevel) -> Document:
+def build_audit_policy(level: AuditLevel, whole: Sequence[str] = ()) -> Document:
     """
-    Build an audit policy that records every change at *level*.
+    Build an audit policy that records every change at *level*, and all calls of the users
+    in *whole*.
 
-    Reads, leases and events are left out: the controllers make hundreds of them, and no
-    admission webhook is asked about a read.
+    Of others, reads, leases and events are left out: the controllers make hundreds of them,
+    and no admission webhook is asked about a read.
     """
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "rules": [
+            # A rule without users would be about everybody.
+            *([{"level": level, "users": list(whole)}] if whole else []),
             {"level": "None", "verbs": ["get", "list", "watch"]},
             {"level": "None", "resources": [{"group": "coordination.k8s.io"}]},
             {"level": "None", "resources": [{"group": "", "resources": ["events"]}]},
             {"level": "None", "resources": [{"group": "events.k8s.io"}]},
             {"level": level},
+        ],
+    }
+
+
+def build_egress(socket: str) -> Document:
+    """
+    Build what has the API server reach Services, those of webhooks among them, through a proxy
+    that listens on the Unix socket *socket*. URLs it calls by itself as before.
+    """
+    transport = {"uds": {"udsName": socket}}
+    return {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [
+            {
+                "name": "cluster",
+                "connection": {"proxyProtocol": "HTTPConnect", "transport": transport},
+            }
         ],
     }
 

@@ -46,6 +46,11 @@ class Layout:
         return self.root / "audit-policy.yaml"
 
     @property
+    def egress(self) -> Path:
+        """By which way the API server reaches what is in the cluster."""
+        return self.root / "egress.yaml"
+
+    @property
     def audit_log(self) -> Path:
         return self.logs / "audit.log"
 
@@ -67,7 +72,9 @@ def etcd_flags(layout: Layout, port: int, *, name: str) -> list[str]:
     ]
 
 
-def apiserver_flags(layout: Layout, port: int, *, etcd_url: str, audit: bool) -> list[str]:
+def apiserver_flags(
+    layout: Layout, port: int, *, etcd_url: str, audit: bool, egress: bool = False
+) -> list[str]:
     flags = [
         f"--etcd-servers={etcd_url}",
         f"--cert-dir={layout.certificates}",
@@ -86,6 +93,8 @@ def apiserver_flags(layout: Layout, port: int, *, etcd_url: str, audit: bool) ->
         # As in most clusters: whether a container may be privileged is for policies to say.
         "--allow-privileged=true",
     ]
+    if egress:
+        flags.append(f"--egress-selector-config-file={layout.egress}")
     if audit:
         flags += [
             f"--audit-policy-file={layout.audit_policy}",

@@ -1,5 +1,5 @@
 """
-What is built, and of what: the control plane, and Prometheus.
+What is built, and of what: the control plane, Prometheus, and Helm in both its versions.
 
 Each has a go.mod of its own beside this file, which names the versions; they share none.
 """
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.controlplane.errors import BuildError
 
@@ -128,6 +129,45 @@ def prometheus_recipe(go_mod: str = "", on: str = "") -> Recipe:
             "half a minute when Go's caches are warm"
         ),
     )
+
+
+def helm_recipe(major: Literal[3, 4], go_mod: str = "", on: str = "") -> Recipe:
+    """
+    helm, of that major version; both are in use.
+
+    Without more arguments: as this project's go.mod says, and for this machine.
+    """
+    module = HERE / f"go_helm{major}"
+    go_mod = go_mod or (module / "go.mod").read_text()
+    version = read_module_version(go_mod, f"helm.sh/helm/v{major}")
+    settings = {f"helm.sh/helm/v{major}/internal/version.version": version}
+    if major == 3:
+        # The Kubernetes that a chart is rendered for without a cluster; Helm 4 reads it out
+        # of its own build. A library v0.37.0 is that of Kubernetes 1.37.0.
+        library = read_module_version(go_mod, "k8s.io/client-go").removeprefix("v0.")
+        for package in ("chartutil", "lint/rules"):
+            settings[f"helm.sh/helm/v3/pkg/{package}.k8sVersionMinor"] = library.split(".")[0]
+    values = " ".join(f"-X {name}={value}" for name, value in settings.items())
+    return Recipe(
+        name=f"helm-{version}",
+        what=f"Helm {major}",
+        versions=f"Helm {version}",
+        module=module,
+        go_mod=go_mod,
+        platform=on or this_platform(),
+        flags=(*_REPRODUCIBLE, "-ldflags", f"-s -w {values}"),
+        tags=(),
+        binaries={"helm": "helm"},
+        assets_variable=f"HELM{major}_ASSETS",
+        usual_cost=(
+            "2 to 5 minutes on two idle cores from nothing, half a minute when Go's caches are warm"
+        ),
+    )
+
+
+def every_recipe() -> tuple[Recipe, ...]:
+    """All that tests run, in the order in which it is built."""
+    return control_plane_recipe(), prometheus_recipe(), helm_recipe(3), helm_recipe(4)
 
 
 def read_module_version(go_mod: str, module: str) -> str:

@@ -32,6 +32,7 @@ from tests.controlplane.documents import (
     User,
     build_audit_policy,
     build_editor_rights,
+    build_egress,
     build_kubeconfig,
     build_token_file,
     parse_audit_log,
@@ -66,7 +67,9 @@ class ControlPlane(Cluster):
 
     *users* adds people to the built-in ones, as name -> groups: `admin` may do everything,
     `alice` may edit workloads in all namespaces, and nobody else may do anything until
-    RBAC says so. *audit* switches on the audit log at that level.
+    RBAC says so. *audit* switches on the audit log at that level: every change, and all
+    calls, reads included, of the users that *audit_whole* names. *service_proxy* is the Unix
+    socket of who forwards calls of Services, as nothing else here does (`ServiceProxy`).
     """
 
     def __init__(
@@ -74,6 +77,8 @@ class ControlPlane(Cluster):
         binaries: Path | None = None,
         *,
         audit: AuditLevel | None = None,
+        audit_whole: Sequence[str] = (),
+        service_proxy: Path | None = None,
         users: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         groups = {ADMIN: (MASTERS,), ALICE: (), CONTROLLER_MANAGER: (), **(users or {})}
@@ -82,6 +87,8 @@ class ControlPlane(Cluster):
         )
         self._binaries = binaries
         self._audit = audit
+        self._audit_whole = tuple(audit_whole)
+        self._service_proxy = service_proxy
         self._processes: list[Process] = []
         # By program, as last started.
         self._commands: dict[str, tuple[Path, list[str]]] = {}
@@ -196,7 +203,11 @@ class ControlPlane(Cluster):
         layout.tokens.write_text(build_token_file(list(self._users.values())))
         layout.service_account_key.write_text(_make_signing_key())
         if self._audit is not None:
-            layout.audit_policy.write_text(yaml.safe_dump(build_audit_policy(self._audit)))
+            layout.audit_policy.write_text(
+                yaml.safe_dump(build_audit_policy(self._audit, self._audit_whole))
+            )
+        if self._service_proxy is not None:
+            layout.egress.write_text(yaml.safe_dump(build_egress(str(self._service_proxy))))
         # Data of an earlier run is of no use with the keys of this one.
         shutil.rmtree(layout.etcd_data, ignore_errors=True)
 
@@ -208,6 +219,7 @@ class ControlPlane(Cluster):
             layout,
             etcd_url=f"http://127.0.0.1:{etcd_port}",
             audit=self._audit is not None,
+            egress=self._service_proxy is not None,
         )
         self._start_on_free_port(binaries / "kube-apiserver", flags, self._apiserver_ready)
         for user in self._users.values():

@@ -172,7 +172,7 @@ WHOLE = (
         weight=3,
         minPodMetricsAge="2m",
         scope={
-            "workloadTypes": ["Deployment", "StrimziPodSet"],
+            "workloadTypes": ["Deployment", "StrimziPodSet", "PyTorchJob.kubeflow.org"],
             "containers": ["a", "b"],
             "namespaceSelector": {"operator": "NotIn", "values": ["team-*"]},
             "labelSelector": {
@@ -569,7 +569,8 @@ BY_THE_SCHEMA = [
     pytest.param(
         with_value(POLICY, f"{COMPUTE}.prometheus.interpretation", "half"), "Unsupported value", id="meaning"
     ),
-    pytest.param(make_policy(scope={"workloadTypes": ["Pod"]}), "Unsupported value", id="type"),
+    pytest.param(make_policy(scope={"workloadTypes": ["Pod"]}), "should match", id="type"),
+    pytest.param(make_policy(scope={"workloadTypes": ["Job.Batch"]}), "should match", id="group"),
     pytest.param(make_policy(scope={"containers": ["*"]}), "should match", id="star"),
     pytest.param(make_policy(scope={"containers": ["a", "a"]}), "Duplicate value", id="twice"),
     pytest.param(with_value(STRATEGY, REQUESTS, {"floor": "2", "ceiling": "1500m"}),

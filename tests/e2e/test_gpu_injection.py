@@ -33,6 +33,7 @@ from tests.gpu import (
 from tests.unit.admission.builders import make_review
 from webhook.catalog.crds import build_crds
 from webhook.model.rightsizing.recommendations import API_VERSION, KIND, PLURAL, recommendation_name
+from webhook.policy.gpu.before import GPU_BEFORE
 
 NAMESPACE = "team-a"
 OWN_NAMESPACE = "gatewright"
@@ -275,6 +276,24 @@ def test_with_kai_the_new_pod_has_a_share_that_kai_accepts(
     assert after["spec"]["schedulerName"] == "kai-scheduler"
     assert after["metadata"]["labels"][QUEUE] == "gpus"
     assert kai_refusals(after) == []
+
+
+def test_a_note_that_was_copied_into_a_template_is_not_believed(
+    cluster: ControlPlane, gate: ClusterGate
+) -> None:
+    """Beside it stands what the owner wants now; the note would have made his one GPU of it."""
+    deployment = make_deployment(make_gpu_container("main", "4"))
+    metadata = deployment["spec"]["template"]["metadata"]
+    metadata["annotations"] = {GPU_BEFORE: "main=1"}
+    stored = deployed(cluster, deployment)
+    (before,) = pods_of(cluster, "llm")
+    assert GPU_BEFORE not in before["metadata"].get("annotations", {})
+
+    recommend(cluster, gate, stored, {"main": "6"})
+    after = recreated(cluster, "llm")
+
+    assert whole_gpus(after) == {"main": ("6", "6")}
+    assert after["metadata"]["annotations"][GPU_BEFORE] == "main=4"
 
 
 def test_a_replica_set_that_is_new_gives_the_amount_at_once(

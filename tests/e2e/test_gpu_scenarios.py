@@ -22,7 +22,8 @@ from webhook.model.manifests import load_file
 from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy
 from webhook.reactive.decisions.queries import DEVICE_LABEL
 from webhook.reactive.decisions.states import Readings
-from webhook.reactive.observation.sampling import Sampler, Wanted
+from webhook.reactive.observation.sampling import Sampler
+from webhook.reactive.observation.wanted import Asker, Wanted
 from webhook.reactive.scenarios.replay import replay, to_json
 from webhook.reactive.scenarios.scenario import Scenario, ScenarioWorkload, enforced, read_scenario
 
@@ -94,7 +95,8 @@ async def ask(server: Prometheus, scenario: Scenario) -> Answered:
     client = PrometheusClient(server.url)
     sampler = Sampler(client)
     pods = frozenset({pod.name for workload in scenario.workloads for pod in workload.pods})
-    wanted = [Wanted(name, scenario.policies, pods) for name in namespaces_of(scenario)]
+    askers = tuple([Asker(policy, pods) for policy in scenario.policies])
+    wanted = [Wanted(name, askers) for name in namespaces_of(scenario)]
     found = {}
     try:
         for time in scenario.times:

@@ -21,7 +21,13 @@ from webhook.clients.prometheus import PrometheusClient
 from webhook.errors import PrometheusError, PrometheusFault
 from webhook.model.rightsizing.policies import Direction, MetricSource
 from webhook.reactive.decisions import windows
-from webhook.reactive.decisions.queries import NamespaceReading, Skip, build_query, read_samples
+from webhook.reactive.decisions.queries import (
+    FUNCTIONS,
+    NamespaceReading,
+    Skip,
+    build_query,
+    read_samples,
+)
 
 T = datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -169,7 +175,11 @@ async def read(
 ) -> NamespaceReading:
     source = MetricSource(metric, f"{prefix}namespace", f"{prefix}pod", f"{prefix}container")
     query = build_query(
-        source, namespace=namespace, direction=direction, window=window, device_label=device_label
+        source,
+        namespace=namespace,
+        function=FUNCTIONS[direction],
+        window=window,
+        device_label=device_label,
     )
     return read_samples(query, await client.query(query.promql, at=at), PODS)
 

@@ -217,4 +217,6 @@ async def test_the_language_is_the_same_through_all_doors(case: Path, command_li
     decided = orjson.loads(refusing["auditAnnotations"]["decision"])
     assert only(told.report["violations"], VIOLATION) == only(decided["violations"], VIOLATION)
     lines = [line.removeprefix("  ✗ ") for line in told.lines if line.startswith("  ✗ ")]
-    assert lines == refusing["status"]["message"].splitlines()
+    title, *reasons = refusing["status"]["message"].splitlines()
+    assert title.startswith(f"{told.report['kind']['kind']} {told.report['name']} breaks ")
+    assert lines == reasons

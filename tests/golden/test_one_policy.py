@@ -18,9 +18,9 @@ _PLACE = re.compile(r" \[[^\]]*\]")
 
 
 def denial_of(case: Path) -> tuple[Any, ...]:
-    """What `/mutate` says of a case, without the selector, item and path of each violation."""
+    """What `/mutate` says of a case, without the object, and the selector, item and path of each."""
     answer = load_one(case / "response.yaml")["mutate"]
-    lines = [_PLACE.sub("", line) for line in answer["message"]]
+    lines = [_PLACE.sub("", line) for line in answer["message"][1:]]
     causes = [(cause["reason"], cause["message"]) for cause in answer["causes"]]
     return answer["allowed"], answer["code"], lines, causes
 

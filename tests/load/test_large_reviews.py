@@ -146,7 +146,7 @@ def update_of_last_value() -> bytes:
     return body
 
 
-# Each fills the 8 MiB that a body may have, or holds as many values as it may.
+# Each fills what a body may have (8 MiB, or 24 MiB of escapes), or holds as many values as it may.
 HEAVY: dict[str, Callable[[], bytes]] = {
     "objects": lambda: spec_of(b"[{}" + b",{}" * (8 * MIB // 3 - 500) + b"]"),
     "lists-in-lists": lambda: spec_of(b"[[[]]" + b",[[]]" * (8 * MIB // 5 - 500) + b"]"),
@@ -158,6 +158,7 @@ HEAVY: dict[str, Callable[[], bytes]] = {
     ),
     "quotes": lambda: spec_of(b'"' + b'\\"' * (4 * MIB - 500) + b'"'),
     "text": lambda: spec_of(b'"' + b"x" * (8 * MIB - 1000) + b'"'),
+    "escapes": lambda: spec_of(b'"' + b"\\u003c" * (4 * MIB - 500) + b'"'),
     "brackets": lambda: spec_of(b"[" * (8 * MIB - 1000)),
     "update-at-the-limit": update_of_last_value,
 }

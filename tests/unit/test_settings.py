@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import argparse
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from webhook.api.bodies import MAX_BODY_BYTES
 from webhook.errors import SettingsError
 from webhook.model.settings import EngineSettings
 from webhook.settings import (
@@ -47,7 +49,7 @@ def test_defaults_are_those_of_a_laptop() -> None:
     assert got.listen == Address("127.0.0.1", 8443)
     assert got.ops_listen == Address("127.0.0.1", 8080)
     assert got.cert_dir == Path("/home/ada/.local/state/gatewright/certs")
-    assert got.max_body_bytes == 8 * 1024 * 1024
+    assert got.max_body_bytes == MAX_BODY_BYTES == 24 * 1024 * 1024
     assert got.log_level == "info"
     assert (got.tls_cert, got.tls_key, got.client_ca) == (None, None, None)
 
@@ -112,8 +114,29 @@ def test_a_file_may_nest_its_names_or_not(file: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "left_out",
     [
-        pytest.param({"kubernetes": False, "kubeconfig": None}, id="directory"),
-        pytest.param({"policies": None, "api_tokens": None}, id="cluster"),
+        pytest.param(
+            {
+                "kubernetes": False,
+                "kubeconfig": None,
+                "cert_secret": "",
+                "mutating_configuration": "",
+                "validating_configuration": "",
+                "cluster_role": "",
+                "deployment": "",
+            },
+            id="directory",
+        ),
+        pytest.param({"policies": None, "api_tokens": None, "cert_secret": ""}, id="cluster"),
+        pytest.param(
+            {
+                "policies": None,
+                "api_tokens": None,
+                "tls_cert": None,
+                "tls_key": None,
+                "ca_bundle": None,
+            },
+            id="cluster-with-a-secret",
+        ),
     ],
 )
 def test_every_setting_can_be_given_in_every_way(file: Path, left_out: dict[str, Any]) -> None:
@@ -143,6 +166,19 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "tlsKey": ("/k", Path("/k")),
     "certDir": ("/d", Path("/d")),
     "clientCa": ("/a", Path("/a")),
+    "certSecret": ("s", "s"),
+    "serviceName": ("n", "n"),
+    "certs.lifetime": ("24h", timedelta(days=1)),
+    "certs.caLifetime": ("48h", timedelta(days=2)),
+    "caBundleFile": ("/b", Path("/b")),
+    "registrations.mutating": ("m", "m"),
+    "registrations.validating": ("v", "v"),
+    "registrations.excludedNamespaces": ("cni,storage", ("cni", "storage")),
+    "clusterRole": ("r", "r"),
+    "deployment": ("o", "o"),
+    "events": ("false", False),
+    "reports.enabled": ("false", False),
+    "reports.scanPeriod": ("30m", timedelta(minutes=30)),
     "cluster": ("prod", "prod"),
     "scope.projectLabel": ("p/q", ("p/q",)),
     "scope.departmentLabel": ("d/e", "d/e"),
@@ -274,10 +310,63 @@ def test_a_kubeconfig_is_of_no_use_to_a_directory() -> None:
         settings("--kubeconfig=/u")
 
 
+@pytest.mark.parametrize(
+    "flag", ["--mutating-configuration=g", "--validating-configuration=g", "--deployment=g"]
+)
+def test_what_one_of_several_servers_writes_needs_a_cluster_and_a_place_for_a_lease(
+    flag: str,
+) -> None:
+    name = flag.partition("=")[0]
+    with pytest.raises(SettingsError, match=f"{name} goes with --kubernetes"):
+        settings(flag, "--own-namespace=gatewright")
+
+    cluster = {**HOME, "GATEWRIGHT_KUBERNETES": "true"}
+    flags = {name.removeprefix("--").replace("-", "_"): "g"}
+    with pytest.raises(SettingsError, match=f"{name} goes with --own-namespace"):
+        load_settings(flags, cluster)
+    got = load_settings(flags, {**cluster, "GATEWRIGHT_OWN_NAMESPACE": "gatewright"})
+    assert getattr(got, next(iter(flags))) == "g"
+
+
+def test_authorities_of_a_certificate_go_with_it() -> None:
+    with pytest.raises(SettingsError, match="--ca-bundle goes with --tls-cert"):
+        settings("--ca-bundle=/ca")
+    assert settings("--ca-bundle=/ca", "--tls-cert=/c", "--tls-key=/k").ca_bundle == Path("/ca")
+
+
 @pytest.mark.parametrize("flag", ["--tls-cert=/c", "--tls-key=/k"])
 def test_half_a_pair_is_an_error(flag: str) -> None:
     with pytest.raises(SettingsError, match="go together"):
         settings(flag)
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        pytest.param(
+            ["--tls-cert=/c", "--tls-key=/k"], "--cert-secret and --tls-cert exclude", id="files"
+        ),
+        pytest.param(["--own-namespace="], "goes with --own-namespace", id="namespace"),
+        pytest.param(["--kubernetes=false"], "goes with --kubernetes", id="no-cluster"),
+        pytest.param(
+            ["--cert-lifetime=2h", "--ca-lifetime=1h"],
+            "--ca-lifetime must not be shorter than --cert-lifetime",
+            id="lifetimes",
+        ),
+        pytest.param(
+            ["--cert-lifetime=1s"], "--cert-lifetime: must be a duration from 10s", id="short"
+        ),
+        pytest.param(["--ca-lifetime=90d"], "--ca-lifetime: must be a duration", id="days"),
+    ],
+)
+def test_a_secret_for_certificates_needs_what_goes_with_it(flags: list[str], problem: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    usual = ["--kubernetes", "--cert-secret=s", "--own-namespace=n"]
+    policies = ["--policies=/p"] if "--kubernetes=false" in flags else []
+
+    with pytest.raises(SettingsError, match=problem):
+        load_settings(vars(parser.parse_args([*usual, *policies, *flags])), HOME)
 
 
 def test_variables_that_kubernetes_sets_for_a_service_are_left_alone() -> None:

@@ -8,7 +8,7 @@ rules broken: then the pod stays as it was, and a warning and the record say why
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,14 +17,17 @@ from webhook.errors import EvaluationError
 from webhook.mapping.answers import JqAnswers, UnansweredError
 from webhook.model.decision import Change, Decision, NotApplied, Rule, Source, Violation
 from webhook.model.kinds import GroupVersionKind
-from webhook.model.pointer import Path
+from webhook.model.pointer import Path, lookup
 from webhook.model.request import AdmissionRequest
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch, Scope
 from webhook.patch import Editor
 from webhook.policy.effective import Plan
 from webhook.policy.enforce.enforcer import Enforcer
+from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.policy.gpu.injection import GpuChange, GpuPlan, plan_injection
+from webhook.policy.gpu.pod import annotations_of
+from webhook.policy.gpu.restoring import has_note, is_of
 from webhook.store.snapshot import Snapshot
 
 
@@ -38,6 +41,9 @@ class Verdict:
 
 # Judges a copy of the pod that has the recommendation; the last one may edit the copy.
 Judge = Callable[[dict[str, Any]], Verdict]
+
+_NOTE: Path = ("metadata", "annotations", GPU_BEFORE)
+_NO_RECOMMENDATION = Source("recommendations", Scope.SYSTEM, kind="GpuRecommendation")
 
 # Where the kinds of Kubernetes have their pod template.
 _TEMPLATES: Mapping[tuple[str, str], Path] = {
@@ -71,15 +77,38 @@ def source_of(injection: Injection, branch: Branch, container: str = "") -> Sour
 
 
 def inject(
-    editor: Editor, injection: Injection, branch: Branch, judges: Sequence[Judge]
+    editor: Editor, injection: Injection | None, branch: Branch, judges: Sequence[Judge]
 ) -> Injected:
     """
     Write *injection* into the pod of *editor*, which stands at *branch*, unless one of *judges*
     is against it. The violations are those that the last one found.
 
+    What the pod says that it asked for before is taken away, whatever becomes of that, unless it
+    is what *injection* made of it.
+
     Raises:
         UnansweredError: jq has to be asked first. Nothing was written.
     """
+    if not has_note(editor.document) or is_of(editor.document, injection):
+        return _inject(editor, injection, branch, judges) if injection else Injected()
+    note = annotations_of(editor.document)[GPU_BEFORE]
+    clean = Editor(copy.deepcopy(editor.document))
+    clean.remove(_NOTE)
+    injected = _inject(clean, injection, branch, judges) if injection else Injected()
+    left = lookup(clean.document, _NOTE)
+    if left is None:
+        editor.remove(_NOTE)
+    source = source_of(injection, branch) if injection else _NO_RECOMMENDATION
+    field = f"annotations[{GPU_BEFORE}]"
+    dropped = Change(_NOTE, field, "podMetadata", "", Rule.SET, note, left, source)
+    _write(editor, [(change.path, change.new) for change in injected.changes])
+    kept = [change for change in injected.changes if change.path != _NOTE]
+    return replace(injected, changes=(*kept, dropped) if left != note else tuple(kept))
+
+
+def _inject(
+    editor: Editor, injection: Injection, branch: Branch, judges: Sequence[Judge]
+) -> Injected:
     plan = plan_injection(editor.document, injection)
     not_applied = [
         NotApplied(
@@ -117,10 +146,10 @@ def inject_alone(
     snapshot: Snapshot,
     answers: JqAnswers,
     branch: Branch,
-    injection: Injection,
+    injection: Injection | None,
 ) -> Decision:
     """
-    *decision*, by which no policy acts on this pod, with the recommendation.
+    *decision*, by which no policy acts on this pod, with the recommendation if there is one.
 
     A pod that is not judged because its owner was must not come to break a rule of its own
     kind's policies all the same.
@@ -129,8 +158,11 @@ def inject_alone(
         UnansweredError: jq has to be asked first. Nothing was written.
     """
     document = request.object or {}
-    judges = judges_of_workload(document, snapshot, answers, branch, injection)
-    plan = snapshot.plan(request.kind, branch)
+    judges: list[Judge] = []
+    plan = None
+    if injection is not None:
+        judges = judges_of_workload(document, snapshot, answers, branch, injection)
+        plan = snapshot.plan(request.kind, branch)
     if plan is not None:
         judges.append(
             judge_by(plan, partial(_violations, plan, document, answers), answers, is_mutated=False)
@@ -143,7 +175,7 @@ def inject_alone(
         not_applied=injected.not_applied,
         warnings=tuple([warning_of(item) for item in injected.not_applied]),
         patch=editor.operations,
-        consulted=(source_of(injection, branch),),
+        consulted=(source_of(injection, branch),) if injection else (),
     )
 
 
@@ -254,11 +286,15 @@ def _key(violation: Violation) -> tuple[Any, ...]:
 
 
 def _apply(editor: Editor, plan: GpuPlan) -> None:
-    for change in plan.changes:
-        if change.new is None:
-            editor.remove(change.path)
+    _write(editor, [(change.path, change.new) for change in plan.changes])
+
+
+def _write(editor: Editor, values: Iterable[tuple[Path, Any]]) -> None:
+    for path, new in values:
+        if new is None:
+            editor.remove(path)
         else:
-            editor.write(change.path, change.new)
+            editor.write(path, new)
 
 
 def _recorded(change: GpuChange, source: Source) -> Change:

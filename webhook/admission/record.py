@@ -13,6 +13,7 @@ from webhook.model.decision import (
     NotApplied,
     Outcome,
     Preview,
+    Rule,
     Source,
     Violation,
 )
@@ -29,8 +30,11 @@ ANNOTATION_MAX_BYTES = 4096
 # More entries of one kind than could fit into either, so that none of the rest is encoded.
 _MAX_ENTRIES = 200
 
-# One element of a list as it is kept, and how much of the room it takes.
-_Entry = tuple[dict[str, Any], int]
+# One element of a list as it is kept.
+_Entry = dict[str, Any]
+
+# To ask a member for its value takes ten times as long as to look it up.
+_RULE_NAMES = {rule: rule.value for rule in Rule}
 
 _Lists = Mapping[str, tuple[Sequence[Any], Callable[[Any], dict[str, Any]]]]
 
@@ -118,13 +122,17 @@ def source_entry(source: Source) -> dict[str, Any]:
 
 def change_entry(change: Change) -> dict[str, Any]:
     """A value that was written."""
+    path, field, _, _, rule, old, new, source, pointer = change
+    origin = _origin(source)
     return {
-        "path": clean(to_pointer(change.path), TEXT_MAX_CHARS * 2),
-        "field": clean(change.field),
-        "rule": change.rule.value,
-        "old": printable(change.old),
-        "new": printable(change.new),
-        **_origin(change.source),
+        "path": clean(pointer or to_pointer(path), TEXT_MAX_CHARS * 2),
+        "field": clean(field),
+        "rule": _RULE_NAMES[rule],
+        "old": None if old is None else printable(old),
+        "new": printable(new),
+        "policy": origin["policy"],
+        "scope": origin["scope"],
+        "unit": origin["unit"],
     }
 
 
@@ -133,7 +141,7 @@ def violation_entry(violation: Violation) -> dict[str, Any]:
     return {
         "path": clean(to_pointer(violation.path), TEXT_MAX_CHARS * 2),
         "field": clean(violation.field),
-        "rule": violation.rule.value,
+        "rule": _RULE_NAMES[violation.rule],
         "problem": clean(violation.problem),
         "value": printable(violation.value),
         "accepted": clean(violation.accepted),
@@ -182,14 +190,17 @@ def _origin(source: Source) -> Mapping[str, Any]:
 
 
 def _entries(
-    decision: Decision, key: str, items: Sequence[Any], encode: Callable[[Any], dict[str, Any]]
-) -> list[_Entry]:
-    """The entries of one list with their sizes as JSON. Annotation and record share them."""
-    found: list[_Entry] | None = decision.memo.get(key)
+    decision: Decision, key: str, items: Sequence[Any], encode: Callable[[Any], _Entry]
+) -> tuple[list[_Entry], int]:
+    """
+    The entries of one list, and their size as JSON, a comma for each included.
+
+    Annotation and record share them.
+    """
+    found: tuple[list[_Entry], int] | None = decision.memo.get(key)
     if found is None:
-        found = decision.memo[key] = [
-            (entry, len(to_json(entry)) + 1) for entry in map(encode, items[:_MAX_ENTRIES])
-        ]
+        entries = [encode(item) for item in items[:_MAX_ENTRIES]]
+        found = decision.memo[key] = entries, len(to_json(entries)) - 1
     return found
 
 
@@ -202,22 +213,30 @@ def _fit(
     Where they don't fit, the list that takes most room loses its last entry, again and again;
     `omitted` then says how many each has lost. Empty lists are left out. *head* must fit.
     """
-    entries = {
-        key: list(_entries(decision, key, items, encode))
-        for key, (items, encode) in lists.items()
-        if items
-    }
-    totals = {key: sum([size for _, size in kept]) for key, kept in entries.items()}
+    entries: dict[str, list[_Entry]] = {}
+    totals: dict[str, int] = {}
+    for key, (items, encode) in lists.items():
+        if items:
+            entries[key], totals[key] = _entries(decision, key, items, encode)
     # Beside the entries: the keys, their brackets, and the longest `omitted`.
     frame = len(to_json(dict(head))) + sum([2 * len(key) + 24 for key in lists]) + 16
-    while frame + sum(totals.values()) > max_bytes and any(totals.values()):
-        largest = max(totals, key=lambda key: totals[key])
-        totals[largest] -= entries[largest].pop()[1]
-
+    if frame + sum(totals.values()) > max_bytes:
+        _shorten(entries, max_bytes - frame)
     omitted = {
         key: len(lists[key][0]) - len(kept)
         for key, kept in entries.items()
         if len(lists[key][0]) > len(kept)
     }
-    shown = {key: [entry for entry, _ in kept] for key, kept in entries.items() if kept}
+    shown = {key: kept for key, kept in entries.items() if kept}
     return {**head, **shown, **({"omitted": omitted} if omitted else {})}
+
+
+def _shorten(entries: dict[str, list[_Entry]], max_bytes: int) -> None:
+    """Leave out of *entries* what is too much; their lists are replaced, not changed."""
+    sizes = {key: [len(to_json(entry)) + 1 for entry in kept] for key, kept in entries.items()}
+    totals = {key: sum(each) for key, each in sizes.items()}
+    while sum(totals.values()) > max_bytes and any(totals.values()):
+        largest = max(totals, key=lambda key: totals[key])
+        totals[largest] -= sizes[largest].pop()
+    for key, kept in entries.items():
+        entries[key] = kept[: len(sizes[key])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.admission.review import preview_texts
 from webhook.model.decision import Change, Decision, Violation
 from webhook.model.pointer import to_pointer
 from webhook.model.request import AdmissionRequest
@@ -33,11 +34,20 @@ def report_of(
         "changes": [_change(change) for change in decision.changes],
         "patch": decision.patch,
         "object": request.object,
-        "warnings": list(decision.warnings),
+        "warnings": warnings_of(decision),
     }
     if error:
         report["error"] = error
     return report
+
+
+def warnings_of(decision: Decision) -> list[str]:
+    """
+    What whoever asks is warned of. He wants to know more than a submitter is told: also what
+    policies with `mode: Audit` would do.
+    """
+    silent = [preview for preview in decision.previews if not preview.is_told]
+    return [*decision.warnings, *[text for each in silent for text in preview_texts(each)]]
 
 
 def _violation(violation: Violation) -> dict[str, Any]:

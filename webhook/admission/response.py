@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from webhook.admission.decode import Review
@@ -16,8 +17,9 @@ from webhook.admission.texts import (
     to_json,
     value_text,
 )
-from webhook.model.decision import Decision, Rule, Violation
+from webhook.model.decision import Decision, Rule, Source, Violation
 from webhook.model.pointer import to_field_path
+from webhook.model.request import AdmissionRequest
 
 # The API server cuts a warning after 256 characters and all of them together after 4,096
 # (apiserver, `pkg/warning`). We shorten them ourselves, to keep the policy's name.
@@ -72,10 +74,15 @@ def respond(review: Review, decision: Decision) -> dict[str, Any]:
 
 def _denial(review: Review, decision: Decision) -> dict[str, Any]:
     request = review.request
+    # Message and causes say the same of a violation.
+    texts = [
+        f"{_explain(violation)} {_whose(violation.source)}"
+        for violation in decision.violations[:MAX_CAUSES]
+    ]
     return {
         "code": 403,
         "reason": "Forbidden",
-        "message": denial_message(decision),
+        "message": _message(request, decision, texts),
         "details": {
             "name": clean(request.display_name, NAME_MAX_CHARS),
             "group": clean(request.kind.group, NAME_MAX_CHARS),
@@ -84,18 +91,31 @@ def _denial(review: Review, decision: Decision) -> dict[str, Any]:
                 {
                     "reason": CAUSE_REASON.get(violation.rule, "FieldValueInvalid"),
                     "field": clean(to_field_path(violation.path), TEXT_MAX_CHARS * 2),
-                    "message": _explain(violation),
+                    "message": text,
                 }
-                for violation in decision.violations[:MAX_CAUSES]
+                for violation, text in zip(decision.violations, texts, strict=False)
             ],
         },
     }
 
 
-def denial_message(decision: Decision) -> str:
-    """What people read: a line per violation, and how many more there are."""
-    lines = [violation_line(violation) for violation in decision.violations[:MESSAGE_MAX_LINES]]
-    if left := len(decision.violations) - len(lines):
+def _message(request: AdmissionRequest, decision: Decision, texts: Sequence[str]) -> str:
+    """
+    What people read: which object breaks how many rules, a line per violation, and how many more
+    there are.
+
+    kubectl prints its own words before the first line, and a file may hold many objects. So the
+    first line says nothing that has to be looked for; it gives way where there is no room.
+    """
+    count = len(decision.violations)
+    lines = [
+        f"{_where(violation)}: {text}"
+        for violation, text in zip(decision.violations[:MESSAGE_MAX_LINES], texts, strict=False)
+    ]
+    if 0 < count < MESSAGE_MAX_LINES:
+        what = clean(f"{request.kind.kind} {request.display_name}", NAME_MAX_CHARS)
+        lines.insert(0, f"{what} breaks {'a rule' if count == 1 else f'{count} rules'}:")
+    if left := max(0, count - MESSAGE_MAX_LINES):
         lines.append(f"and {left} more")
     if not lines:
         lines = [clean(line) for line in decision.reason.splitlines()[:MESSAGE_MAX_LINES]]
@@ -109,11 +129,20 @@ def violation_line(violation: Violation) -> str:
     `<field> [<selector> <item>]: <problem>, got <value>; <accepted> (policy <name>, <scope>
     <unit>)`, without the parts that are empty.
     """
+    return f"{violation_text(violation)} {_whose(violation.source)}"
+
+
+def violation_text(violation: Violation) -> str:
+    """As `violation_line`, without the policy."""
+    return f"{_where(violation)}: {_explain(violation)}"
+
+
+def _where(violation: Violation) -> str:
     where = clean(violation.field) or clean(to_field_path(violation.path)) or "object"
     inside = f"{clean(violation.selector)} {clean(violation.item)}".strip()
     if inside:
         where = f"{where} [{inside}]"
-    return f"{where}: {_explain(violation)}"
+    return where
 
 
 def _explain(violation: Violation) -> str:
@@ -122,7 +151,12 @@ def _explain(violation: Violation) -> str:
         text += f", got {value_text(violation.value)}"
     if violation.accepted:
         text += f"; {clean(violation.accepted)}"
-    return f"{text} ({clean(str(violation.source), NAME_MAX_CHARS * 2)})"
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _whose(source: Source) -> str:
+    return f"({clean(str(source), NAME_MAX_CHARS * 2)})"
 
 
 def shorten_warnings(warnings: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from webhook.admission.injecting import (
     Injected,
+    Judge,
     inject,
     inject_alone,
     judge_by,
@@ -22,6 +23,7 @@ from webhook.admission.injecting import (
     warning_of,
 )
 from webhook.admission.probe import answer_probe, is_probe
+from webhook.admission.response import violation_text
 from webhook.admission.subresources import (
     find_governing,
     is_counted,
@@ -33,6 +35,7 @@ from webhook.mapping.answers import NO_ANSWERS, JqAnswers, UnansweredError
 from webhook.model.decision import Decision, Preview, Rule, Violation
 from webhook.model.globs import Glob
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
+from webhook.model.object_metadata import BOOKKEEPING, controller_of
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch
@@ -40,14 +43,15 @@ from webhook.model.values import same_value
 from webhook.policy.effective import Plan, PreviewPlan
 from webhook.policy.enforce.enforcer import Enforcer
 from webhook.policy.enforce.findings import sort_key
+from webhook.policy.gpu.restoring import has_note
 from webhook.policy.native.violations import native_violations
 from webhook.store.snapshot import Snapshot
 
 _POD = GroupVersionKind("", "v1", "Pod")
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-_NODES_GROUP = "system:nodes"
+NODES_GROUP = "system:nodes"
 # KAI's own pods that hold a shared GPU or scale a node group; made by its service accounts.
-_KAI_NAMESPACES = frozenset({"kai-resource-reservation", "kai-scale-adjust"})
+KAI_NAMESPACES = frozenset({"kai-resource-reservation", "kai-scale-adjust"})
 _KAI_USERS = tuple(
     [
         Glob.compile(f"system:serviceaccount:{namespace}:*")
@@ -91,16 +95,25 @@ def review(
     if is_probe(request, snapshot.settings.own_namespace):
         return answer_probe(request, phase, snapshot)
     branch = snapshot.branch(request.namespace) if branch is None else branch
-    if phase is Phase.VALIDATE or not may_inject(request):
-        injection = None
+    is_made = phase is not Phase.VALIDATE and may_inject(request)
+    injection = injection if is_made else None
+    is_noted = is_made and has_note(request.object or {})
     plan = _find_plan(request, snapshot, branch)
     if isinstance(plan, Decision):
-        if injection is None:
+        if injection is None and not is_noted:
             return plan
         return inject_alone(plan, request, snapshot, answers, branch, injection)
     require_places(plan, answers)
     return _enforce(
-        request, request.object or {}, phase, snapshot, plan, answers, branch, injection
+        request,
+        request.object or {},
+        phase,
+        snapshot,
+        plan,
+        answers,
+        branch,
+        injection,
+        is_noted=is_noted,
     )
 
 
@@ -155,6 +168,8 @@ def _enforce(
     answers: JqAnswers,
     branch: Branch,
     injection: Injection | None,
+    *,
+    is_noted: bool,
 ) -> Decision:
     old = request.old_object if request.operation is Operation.UPDATE else None
     sub_resource = request.sub_resource
@@ -169,13 +184,15 @@ def _enforce(
     findings = enforcer.findings
     found = tuple(findings.violations)
     consulted, injected = plan.consulted, Injected()
+    judges: list[Judge] = []
     if injection is not None:
         before = found
         judges = judges_of_workload(edited, snapshot, answers, branch, injection)
         judges.append(judge_by(plan, lambda: before, answers, is_mutated=True))
+        consulted = (*consulted, source_of(injection, branch))
+    if injection is not None or is_noted:
         injected = inject(enforcer.editor, injection, branch, judges)
         found = found if injected.verdict is None else injected.verdict.violations
-        consulted = (*consulted, source_of(injection, branch))
     if edited is not document:
         document.clear()
         document.update(edited)
@@ -200,7 +217,7 @@ def _enforce(
         not_applied=not_applied,
         warnings=(
             *[warning_of(item) for item in not_applied],
-            *[text for preview in previews for text in _preview_warnings(preview)],
+            *[text for preview in previews if preview.is_told for text in preview_texts(preview)],
         ),
         previews=previews,
         patch=enforcer.editor.operations if keeps_changes else [],
@@ -270,13 +287,10 @@ def _preview(
     return Preview(preview.mode, preview.source, tuple(findings.changes), tuple(violations))
 
 
-def _preview_warnings(preview: Preview) -> list[str]:
-    """What the submitter is told of a preview: with Warn, what would be refused or changed."""
-    if preview.mode != "Warn":
-        return []
+def preview_texts(preview: Preview) -> list[str]:
+    """What would be refused or changed. A submitter is told it where the mode is Warn."""
     refused = [
-        f"{item.field}: {item.problem}; not enforced yet ({item.source})"
-        for item in preview.violations
+        f"{violation_text(item)}; not enforced yet ({item.source})" for item in preview.violations
     ]
     changed = [
         f"{item.field}: {item.rule} would be applied; not enforced yet ({item.source})"
@@ -304,12 +318,6 @@ def _with_native(
     return tuple(sorted([*violations, *native], key=sort_key)) if native else violations
 
 
-# What the API server and controllers write about an object, not what the object is.
-_BOOKKEEPING = frozenset(
-    {"finalizers", "generation", "managedFields", "ownerReferences", "resourceVersion"}
-)
-
-
 def _only_bookkeeping(request: AdmissionRequest) -> bool:
     """
     Whether an update leaves alone all that a mapping could read.
@@ -326,7 +334,7 @@ def _without_bookkeeping(document: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in document.items() if key not in ("metadata", "status")}
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
-        metadata = {key: part for key, part in metadata.items() if key not in _BOOKKEEPING}
+        metadata = {key: part for key, part in metadata.items() if key not in BOOKKEEPING}
     return {**kept, "metadata": metadata}
 
 
@@ -339,32 +347,40 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
     """
     if request.kind == _POD and (system := _system_pod(request)):
         return system
-    owner = _controller(_metadata_of(request))
-    if owner is None or not _is_trusted(request.user, snapshot):
-        return ""
-    api_version, kind = owner
-    kinds = _OWNER_KINDS.get(owner) or (
-        GroupVersionKind.of({"apiVersion": api_version, "kind": kind}),
+    if _is_trusted(request.user, snapshot):
+        owner = judged_owner(request, snapshot, branch)
+        if owner is not None:
+            return f"made by {request.user} for a {owner.kind}, which was judged"
+    return ""
+
+
+def judged_owner(
+    request: AdmissionRequest, snapshot: Snapshot, branch: Branch
+) -> GroupVersionKind | None:
+    """The kind that the object's controller has, if a policy in force concerns it on *branch*."""
+    owner = controller_of(_metadata_of(request))
+    if owner is None:
+        return None
+    kinds = _OWNER_KINDS.get((owner.api_version, owner.kind)) or (
+        GroupVersionKind.of({"apiVersion": owner.api_version, "kind": owner.kind}),
     )
     for candidate in kinds:
         plan = snapshot.plan(candidate, branch)
         if plan is not None and plan.is_enforced:
-            return f"made by {request.user} for a {candidate.kind}, which was judged"
-    return ""
+            return candidate
+    return None
 
 
 def _system_pod(request: AdmissionRequest) -> str:
     """Whose pod this is, if it is one that nobody submits; else ``""``."""
     annotations = _metadata_of(request).get("annotations")
     if (
-        _NODES_GROUP in request.groups
+        NODES_GROUP in request.groups
         and isinstance(annotations, dict)
         and _MIRROR_ANNOTATION in annotations
     ):
         return "mirror pod of a node"
-    if request.namespace in _KAI_NAMESPACES and any(
-        user.match(request.user) for user in _KAI_USERS
-    ):
+    if request.namespace in KAI_NAMESPACES and any(user.match(request.user) for user in _KAI_USERS):
         return "pod of the KAI scheduler itself"
     return ""
 
@@ -372,15 +388,6 @@ def _system_pod(request: AdmissionRequest) -> str:
 def _metadata_of(request: AdmissionRequest) -> dict[str, Any]:
     metadata = (request.object or {}).get("metadata")
     return metadata if isinstance(metadata, dict) else {}
-
-
-def _controller(metadata: dict[str, Any]) -> tuple[str, str] | None:
-    """Group version and kind of the owner that is the controller."""
-    owners = metadata.get("ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
-        if isinstance(owner, dict) and owner.get("controller") is True:
-            return str(owner.get("apiVersion")), str(owner.get("kind"))
-    return None
 
 
 def _is_trusted(user: str, snapshot: Snapshot) -> bool:

@@ -14,7 +14,7 @@ from webhook.admission.texts import clean, to_json
 from webhook.model.decision import Decision
 from webhook.model.documents import revision_of
 from webhook.model.request import AdmissionRequest, Operation, Phase
-from webhook.model.rightsizing.documents import DEFAULT_NAMESPACE, KINDS, MODE_ANNOTATION
+from webhook.model.rightsizing.documents import DEFAULT_NAMESPACE, KINDS, READ_ANNOTATIONS
 from webhook.model.rightsizing.policies import GROUP, DocumentKey, Strategy
 from webhook.store.changes import ChangeCheck
 from webhook.store.rightsizing import check_rightsizing
@@ -26,14 +26,18 @@ def is_about_rightsizing(request: AdmissionRequest) -> bool:
 
 
 def judge_rightsizing(
-    review: Review, phase: Phase, strategies: Mapping[DocumentKey, Strategy | None] | None
+    review: Review,
+    phase: Phase,
+    strategies: Mapping[DocumentKey, Strategy | None] | None,
+    kinds: Mapping[str, str] | None = None,
 ) -> tuple[Decision, bytes]:
     """
     The decision about writing such a document, and the answer that tells it.
 
-    *strategies* are all that there are, None where that is not known.
+    *strategies* are all that there are, None where that is not known; so are *kinds*, those that
+    have mappings (`store.rightsizing.kinds_of`).
     """
-    checked = _check(review.request, phase, strategies)
+    checked = _check(review.request, phase, strategies, kinds)
     if isinstance(checked, str):
         decision = Decision(allowed=True, reason=checked)
         return decision, to_json(respond(review, decision, None))
@@ -45,6 +49,7 @@ def _check(
     request: AdmissionRequest,
     phase: Phase,
     strategies: Mapping[DocumentKey, Strategy | None] | None,
+    kinds: Mapping[str, str] | None,
 ) -> ChangeCheck | str:
     """What is wrong, or why nothing has to be checked."""
     if phase is Phase.MUTATE:
@@ -63,6 +68,7 @@ def _check(
         name_generated(new),
         namespace=request.namespace or DEFAULT_NAMESPACE,
         strategies=strategies,
+        kinds=kinds,
     )
 
 
@@ -74,5 +80,5 @@ def _judged(document: Mapping[str, object]) -> list[object]:
     """The parts of a document that are read, beside its name."""
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    mode = annotations.get(MODE_ANNOTATION) if isinstance(annotations, dict) else None
-    return [document.get("spec"), mode]
+    read = annotations if isinstance(annotations, dict) else {}
+    return [document.get("spec"), *[read.get(name) for name in READ_ANNOTATIONS]]

@@ -19,7 +19,7 @@ VALUE_MAX_CHARS = 120
 # What could break a line, move a cursor or turn the direction of text, and halves of
 # surrogate pairs, which no UTF-8 can carry.
 _UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+"
+    "[\x00-\x1f\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+"
 )
 # Needs no quotes to be seen as one value in a sentence.
 _PLAIN = re.compile(r"[^\s\"'(),;]+")

@@ -18,6 +18,7 @@ from aiohttp import web
 from webhook.admission.decode import Review, decode_review
 from webhook.admission.documents import is_about_documents
 from webhook.admission.record import decision_record
+from webhook.admission.refusals import refusal_of
 from webhook.admission.response import respond
 from webhook.admission.review import may_inject
 from webhook.admission.review import review as decide
@@ -40,6 +41,7 @@ from webhook.model.decision import Decision, Outcome
 from webhook.model.request import AdmissionRequest, Phase
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch
+from webhook.store.rightsizing import kinds_of
 from webhook.store.snapshot import Snapshot
 from webhook.telemetry.logs import DECISION_LOGGER
 
@@ -131,7 +133,8 @@ async def _review(
     try:
         snapshot = services.current.snapshot
         if is_about_rightsizing(request):
-            decision, answer = judge_rightsizing(review, phase, services.strategies())
+            kinds = kinds_of(snapshot.mappings)
+            decision, answer = judge_rightsizing(review, phase, services.strategies(), kinds)
         elif services.own_documents is not None and is_about_documents(request):
             decision, answer = await judge_document(
                 review, phase, snapshot, services.own_documents, wait_until=wait_until
@@ -251,6 +254,10 @@ def _record(
     decisions.info("review answered", extra={"fields": record})
     if services.rest is not None:
         services.rest.decisions.add(record)
+    if services.refusals is not None and decision is not None:
+        refusal = refusal_of(request, decision)
+        if refusal is not None:
+            services.refusals.add(refusal)
 
 
 def _revision(snapshot: Snapshot | None) -> str:

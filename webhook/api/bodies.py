@@ -16,8 +16,17 @@ from webhook.errors import DecodeError, WebhookError
 # Larger bodies share what follows; smaller ones never wait for them.
 BIG_BODY_BYTES = 256 * 1024
 
-# Big bodies that are held at once. The API server sends at most 6 MB (object and old object),
-# so these are four at a time.
+# The largest update that can be stored: object and old object, each of up to 1.5 MiB in etcd (its
+# request limit), up to 3 MiB as JSON (the limit of what an API server is sent). It writes `<`, `>`,
+# `&` and control characters, which take one byte there, as six (`\u003c`): so twice 1.5 MiB of
+# these, sixfold, and the rest of the 3 MiB, with what is around them.
+MAX_BODY_BYTES = 24 * 2**20
+# Without what is written so, such an update is as long as twice those 3 MiB. Whatever is longer
+# comes from nobody who stores it, and takes as much memory as if it did.
+MAX_PLAIN_BYTES = 8 * 2**20
+_ESCAPED, _ESCAPED_BYTES = b"\\u00", 6
+
+# Big bodies that are held at once. Hardly one is larger than 6 MB, so these are four at a time.
 BIG_BODIES_BYTES = 24 * 2**20
 
 # Whoever sends less than this much in every one of so many looks in a row is slow: 320 KiB/s.
@@ -113,7 +122,7 @@ class BodyRoom:
         take no longer than *wait_until* (time of the event loop) to make room.
 
         Raises:
-            BodyTooLargeError: there are more than *max_bytes*.
+            BodyTooLargeError: there are more than *max_bytes*, or see `check_plain_size`.
             SlowBodyError: the sender took too long.
             BusyError: there was no room in time.
             DecodeError: it is cut off, or not what its encoding says.
@@ -139,6 +148,7 @@ class BodyRoom:
             whole = b"".join(chunks)
             # Or all of it would be here twice.
             chunks.clear()
+            check_plain_size(whole, max_bytes)
             yield whole
         finally:
             self._release(body)
@@ -225,6 +235,21 @@ async def _next_chunk(body: _Body, content: StreamReader, timeout_s: float) -> b
         raise DecodeError("the body cannot be read to its end") from None
     finally:
         body.arriving = None
+
+
+def check_plain_size(body: bytes, max_bytes: int) -> None:
+    """
+    A body may have *max_bytes* only thanks to characters that are written as several bytes each.
+
+    Raises:
+        BodyTooLargeError: it is longer than objects are, even without these.
+    """
+    # Of other limits than the default ones the same part.
+    max_plain_bytes = max(MAX_PLAIN_BYTES, max_bytes * MAX_PLAIN_BYTES // MAX_BODY_BYTES)
+    if len(body) <= max_plain_bytes:
+        return
+    if len(body) - body.count(_ESCAPED) * (_ESCAPED_BYTES - 1) > max_plain_bytes:
+        raise BodyTooLargeError(max_plain_bytes)
 
 
 class Turns:

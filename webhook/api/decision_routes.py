@@ -14,6 +14,7 @@ from webhook.api.lists import make_token, read_limit, read_token
 from webhook.api.problems import BadRequestError
 from webhook.api.recent_decisions import KEPT_OUTCOMES, DecisionFilter, decode_kept
 from webhook.api.requests import check_query
+from webhook.model.rightsizing.times import read_time
 
 PARAMETERS = ("outcome", "namespace", "policy", "kind", "since", "limit", "next")
 
@@ -63,11 +64,10 @@ def _read_since(text: str) -> datetime:
     try:
         if ago:
             return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        moment = datetime.fromisoformat(text)
+        return read_time(text)
     except (ValueError, OverflowError):
         problem = "must be a time as in 2026-01-01T00:00:00Z, or how long ago: 90m"
         raise BadRequestError("since", problem) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _read_place(token: str) -> int:

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from webhook.api.bodies import BodyRoom, Turns
+from webhook.api.bodies import MAX_BODY_BYTES, BodyRoom, Turns
 from webhook.api.rest_services import RestServices
 from webhook.mapping.evaluator import JqWorker
+from webhook.model.refusals import Refusal
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.rightsizing.policies import DocumentKey, Strategy
 from webhook.store.build import QueryCheck, SourceFile
@@ -57,10 +58,12 @@ class Readiness:
     """Whether requests should be sent here, and why not."""
 
     current: Current
-    listening: bool = False
-    draining: bool = False
     # What the store still waits for; empty where it can't say.
     waiting_for: Callable[[], str] = str
+    # What the certificate waits for; empty where there is one.
+    certificate_waits_for: Callable[[], str] = str
+    listening: bool = False
+    draining: bool = False
 
     @property
     def obstacle(self) -> str:
@@ -69,7 +72,7 @@ class Readiness:
             return "shutting down"
         if not self.current.ready:
             return self.waiting_for() or "no policies are loaded yet"
-        return "" if self.listening else "not listening yet"
+        return "" if self.listening else self.certificate_waits_for() or "not listening yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,13 @@ class OwnDocuments:
     # Finds out what the given document is judged by beside the others. Is quick, and never fails.
     look_around: Callable[[dict[str, Any]], Awaitable[None]] | None = None
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "documents"))
+
+
+class RefusalTeller(Protocol):
+    """Tells refusals where they happened, later and beside the requests."""
+
+    def add(self, refusal: Refusal) -> None:
+        """Take one. Is quick, and never fails."""
 
 
 class Recommendations(Protocol):
@@ -108,8 +118,7 @@ class Services:
     # Where big reviews are worked on, so that others are answered meanwhile. One thread, as
     # there is one interpreter lock.
     big_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "big"))
-    # Twice the 3 MB that an API server accepts, with what is around them.
-    max_body_bytes: int = 8 * 2**20
+    max_body_bytes: int = MAX_BODY_BYTES
     # How long a caller may take to send a body.
     read_timeout_s: float = 10.0
     # Callers of `/mutate` and `/validate` must have presented one in the handshake.
@@ -126,6 +135,8 @@ class Services:
     strategies: Callable[[], Mapping[DocumentKey, Strategy | None] | None] = lambda: None
     # None: pods are given what they ask for.
     recommendations: Recommendations | None = None
+    # None: refusals are told to their caller only, and recorded.
+    refusals: RefusalTeller | None = None
     # None: there is no API.
     rest: RestServices | None = None
 

@@ -96,6 +96,10 @@ def _status() -> Schema:
             "selected": _selected(),
             "reasons": reasons,
             "eviction": _eviction(),
+            "written": entries(
+                "By container, amounts that pods were given, the last one last.",
+                items("Amounts, after rounding.", text(_AMOUNT)),
+            ),
             "conditions": conditions("Ready or PrometheusReachable"),
         },
     )
@@ -184,6 +188,9 @@ def _selected() -> Schema:
             "strategy": _document("The strategy that says how it may be written."),
             "amounts": _amounts("By container, within the strategy's bounds, not rounded yet."),
             "ceilings": _amounts("By container, the most that is written, after rounding."),
+            "baselines": _amounts(
+                "By container, what that was computed from: what pods would have without it."
+            ),
             "policies": entries(
                 "Whose amount a container's is, where it is not that policy's.",
                 _document("A policy."),

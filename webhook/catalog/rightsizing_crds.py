@@ -31,7 +31,7 @@ from webhook.catalog.settings_schema import (
     policy_evaluation_spec,
 )
 from webhook.catalog.strategy_schema import strategy_spec
-from webhook.model.rightsizing import spec_values
+from webhook.model.rightsizing import spec_values, workload_types
 from webhook.model.rightsizing.documents import MODE_ANNOTATION, SINGLETONS
 from webhook.model.rightsizing.policies import CONTRACT, DEFAULT_WORKLOAD_TYPES, GROUP
 
@@ -113,14 +113,16 @@ def _policy_crd(kind: str, plural: str, *, namespaced: bool) -> dict[str, Any]:
     return _crd(
         kind,
         plural,
-        f"Resizes the GPU allocation of workloads {where} by how much of it they use. With the"
-        f' annotation {MODE_ANNOTATION}: "Recommend" it says what it would do and does nothing.',
+        f"Resizes the GPU allocation of workloads {where} by how much of it they use. With mode"
+        f" Recommend, or the annotation {MODE_ANNOTATION} of that value, it says what it would do"
+        " and does nothing.",
         _policy_spec(namespaced=namespaced),
         _status("AutomationStrategyResolved, PrometheusReachable or Ready"),
         [
             column("Strategy", ".spec.automationStrategyRef.name"),
             {"name": "Weight", "type": "integer", "jsonPath": ".spec.weight"},
-            column("Mode", f".metadata.annotations.{mode}", priority=1),
+            column("Mode", ".spec.mode", priority=1),
+            column("Annotated mode", f".metadata.annotations.{mode}", priority=1),
             _READY,
             _REASON,
         ],
@@ -167,6 +169,11 @@ def _policy_spec(*, namespaced: bool) -> Schema:
                 " the oldest.",
                 default=0,
             ),
+            "mode": text(
+                "Recommend says what would be done and does nothing. Enforce, or nothing, acts,"
+                f" unless the annotation {MODE_ANNOTATION} says Recommend.",
+                enum=["Enforce", "Recommend"],
+            ),
         },
         required=needed if namespaced else [*needed, "scope"],
     )
@@ -188,8 +195,13 @@ def experimental(description: str) -> Schema:
 def _scope(*, namespaced: bool) -> Schema:
     parts: dict[str, Schema] = {
         "workloadTypes": items(
-            "Kinds of workloads.",
-            text("A kind.", enum=list(spec_values.WORKLOAD_TYPES)),
+            "Kinds of workloads. Nine are named by their kind alone, all others with their group:"
+            " any kind that has a mapping and makes its pods itself.",
+            text(
+                "A kind, such as Deployment or PyTorchJob.kubeflow.org.",
+                maxLength=workload_types.TYPE_MAX_CHARS,
+                pattern=f"^(?:{'|'.join(workload_types.SHORT_TYPES)}|{workload_types.LONG_TYPE})$",
+            ),
             default=list(DEFAULT_WORKLOAD_TYPES),
         ),
         "labelSelector": _label_selector(),

@@ -14,6 +14,7 @@ _BORDERS_DIFFER = rule(
     "!has(self.start) || !has(self.end) || self.start != self.end",
     "start and end must not be the same",
 )
+_LIMITS = "No effect: what a LimitRange would refuse is never done, as that pod could not be made."
 _CPU_AND_MEMORY = "Kept as it is; nothing is done with it here."
 
 
@@ -189,10 +190,8 @@ def _safety_checks() -> Schema:
             "enableHpaFilter": flag("Nothing that an autoscaler of pods scales by.", default=True),
             "enableVpaFilter": flag("Nothing that a vertical autoscaler manages.", default=True),
             "blockResizeOnVpaControlledResources": flag(unused, default=False),
-            "enableLimitRangeFilter": flag("Nothing that a LimitRange would refuse.", default=True),
-            "enablePodLimitRangeFilter": flag(
-                "Nothing that a LimitRange for whole pods would refuse.", default=True
-            ),
+            "enableLimitRangeFilter": flag(_LIMITS, default=True),
+            "enablePodLimitRangeFilter": flag(_LIMITS, default=True),
             "retainGuaranteedQOS": flag(unused, default=False),
             "minCpuChangePercent": _percent(unused),
             "minMemoryChangePercent": _percent(unused),
@@ -204,7 +203,11 @@ def _safety_checks() -> Schema:
                 "Nothing that would make more pods unavailable than the workload allows.",
                 default=True,
             ),
-            "resizeRetryInterval": text("When what was held up is tried again.", default="30s"),
+            "resizeRetryInterval": text(
+                "After how long a refused eviction is tried again, and a pod is looked at again"
+                " that is not ready, or too many of whose kind are not.",
+                default="30s",
+            ),
             "requireNodeAllocatable": flag(unused, default=True),
             "nodeCpuHeadroom": text(unused, default="10%"),
             "nodeMemoryHeadroom": text(unused, default="200Mi"),

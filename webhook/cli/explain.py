@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,11 +12,11 @@ from typing import Any
 from webhook.admission.texts import clean
 from webhook.cli.policies import (
     add_policy_flags,
-    complain,
     jq_worker,
     load_policies,
     parse_workload_type,
 )
+from webhook.cli.printing import complain, to_json, write_line
 from webhook.errors import SettingsError
 from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind, unmapped_hint
 from webhook.model.manifests import dump_yaml
@@ -103,12 +102,12 @@ def _print(found: list[Explained], kind: GroupVersionKind, branch: Branch, outpu
     reports = [item.report for item in found]
     match output:
         case "json":
-            sys.stdout.write(json.dumps(reports, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(to_json(reports, indent=2) + "\n")
         case "yaml":
             sys.stdout.write(dump_yaml([reports]))
         case _:
             for line in _text(found, kind, branch):
-                sys.stdout.write(f"{line}\n")
+                write_line(line)
 
 
 def _text(found: list[Explained], kind: GroupVersionKind, branch: Branch) -> Iterator[str]:
@@ -140,4 +139,4 @@ def _overridden(value: str, item: Explained, other: Overridden) -> str:
 
 
 def _show(value: Any) -> str:
-    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return clean(value if isinstance(value, str) else to_json(value))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
 
 from webhook.admission.texts import clean
-from webhook.cli import gpu_cluster
-from webhook.cli.policies import complain
+from webhook.cli import gpu_cluster, printing
+from webhook.cli.printing import complain, write_line
 from webhook.errors import ManifestError
 from webhook.model.manifests import load_file
 from webhook.model.rightsizing.amounts import format_amount
@@ -33,6 +32,11 @@ code: 0, or 2 on unusable input.
 """
 # Reasons may name pods and containers; a terminal line of them is still readable.
 _MAX_REASON_CHARS = 400
+# What differs from step to step in a reason that says the same: names of pods, and amounts.
+_VARYING = re.compile(
+    r"(?<=\bpod )\S+(?: \([^)]*\)(?:, \S+ \([^)]*\))*)?(?: and [0-9]+ more)?"
+    r"|(?<=\bpods )\S+ and \S+|\bGPUs?\b|[0-9.]+"
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -74,10 +78,10 @@ def run_simulate(args: argparse.Namespace) -> int:
             return 2
     if args.output == "json":
         reports = [to_json(step) for step in steps]
-        sys.stdout.write(json.dumps(reports, indent=2, ensure_ascii=False) + "\n")
+        write_line(printing.to_json(reports, indent=2))
     else:
         for line in _text(steps):
-            sys.stdout.write(f"{line}\n")
+            write_line(line)
     return 0
 
 
@@ -124,6 +128,18 @@ def _run_lines(run: Sequence[Step]) -> Iterator[str]:
     yield f"    {_change(first)}"
     for reason in first.reasons:
         yield f"      {clean(reason, _MAX_REASON_CHARS)}"
+    # What a reason counts may change at each step. One that says something else is shown once.
+    shown = {_kind_of(reason) for reason in first.reasons}
+    for step in run[1:]:
+        for reason in step.reasons:
+            if _kind_of(reason) not in shown:
+                shown.add(_kind_of(reason))
+                since = f"from {format_time(step.time)}: "
+                yield f"      {since}{clean(reason, _MAX_REASON_CHARS)}"
+
+
+def _kind_of(reason: str) -> str:
+    return _VARYING.sub("", reason)
 
 
 def _change(step: Step) -> str:

@@ -29,6 +29,11 @@ class WorkloadName(NamedTuple):
     kind: str
     name: str
 
+    def may_be(self, kind: str, group: str) -> bool:
+        """Whether *kind* is the one that is meant: by itself, or with its group (`Kind.group`)."""
+        names = ("", kind.lower(), f"{kind}.{group}".lower())
+        return self.kind.lower() in names
+
     def __str__(self) -> str:
         return "/".join(filter(None, self))
 

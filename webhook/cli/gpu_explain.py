@@ -13,6 +13,7 @@ import orjson
 
 from webhook.admission.texts import clean
 from webhook.cli.gpu_cluster import WorkloadName, parse_workload
+from webhook.cli.printing import complain
 from webhook.clients.kube import KubeClient, load_kube_client
 from webhook.errors import KubeError, SettingsError
 from webhook.model.rightsizing.recommendations import API_VERSION, PLURAL, GpuRecommendation
@@ -32,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
             indent = line[: len(line) - len(line.lstrip())]
             sys.stdout.write(f"{indent}{clean(line.lstrip(), _MAX_CHARS)}\n")
     if not found:
-        sys.stderr.write(
-            f"gatewright: nothing is known of {clean(str(wanted))}: no policy concerns it, or its"
-            " pods have no GPU\n"
+        complain(
+            f"nothing is known of {clean(str(wanted))}: no policy concerns it, or its pods have no"
+            " GPU"
         )
         return 1
     return 0
@@ -46,7 +47,7 @@ async def _find(client: KubeClient, wanted: WorkloadName) -> list[GpuRecommendat
             each
             for each in await fetch_recommendations(client, wanted.namespace)
             if each.workload.name == wanted.name
-            and wanted.kind.lower() in ("", each.workload.kind.lower())
+            and wanted.may_be(each.workload.kind, each.workload.api_version.rpartition("/")[0])
         ]
     except KubeError as error:
         raise SettingsError(f"the cluster can't be asked: {error}") from error
@@ -61,7 +62,7 @@ async def fetch_recommendations(client: KubeClient, namespace: str) -> list[GpuR
     Raises:
         KubeError: they can't be had.
     """
-    path = f"/apis/{API_VERSION}/namespaces/{quote(namespace)}/{PLURAL}"
+    path = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
     listed = orjson.loads(await client.request("GET", path, timeout_s=30.0))
     items = listed.get("items") if isinstance(listed, dict) else None
     found = []

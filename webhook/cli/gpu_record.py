@@ -19,25 +19,32 @@ import orjson
 from webhook.admission.texts import clean
 from webhook.cli.gpu_cluster import WorkloadName, parse_workload
 from webhook.cli.gpu_explain import fetch_recommendations
-from webhook.cli.policies import complain
+from webhook.cli.printing import complain
+from webhook.clients.discovery import Discovery
 from webhook.clients.kube import KubeClient, load_kube_client
 from webhook.clients.prometheus import PrometheusClient
 from webhook.clients.prometheus_access import PrometheusCredentials
-from webhook.errors import KubeError, ManifestError, PrometheusError, SettingsError
+from webhook.errors import KubeError, ManifestError, PrometheusError, SettingsError, SpecError
 from webhook.model.manifests import dump_yaml, load_file
 from webhook.model.rightsizing.documents import SINGLETONS, is_rightsizing, key_of
 from webhook.model.rightsizing.durations import parse_duration
 from webhook.model.rightsizing.policies import GROUP_VERSION, DocumentKey, ReactivePolicy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.model.rightsizing.times import read_time
-from webhook.reactive.decisions.choose import contributors
+from webhook.reactive.decisions.choose import contributors, tried
 from webhook.reactive.decisions.scopes import objection
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import PLURALS, SeenReactive, decode_document
-from webhook.reactive.observation.kinds import WORKLOAD_KINDS, SeenWorkload, decode_workload
+from webhook.reactive.observation.kinds import (
+    WORKLOAD_KINDS,
+    SeenWorkload,
+    WorkloadKind,
+    decode_workload,
+)
+from webhook.reactive.observation.mapped import MAPPINGS, decode_mapping, mapped_kinds
 from webhook.reactive.observation.pods import SeenPod, decode_pod
 from webhook.reactive.observation.workloads import ObservedWorkload, observe
-from webhook.reactive.scenarios.recording import record, scenario_of, span_of
+from webhook.reactive.scenarios.recording import MAX_COPIES, record, scenario_of, span_of
 from webhook.store.gpu_objects import SeenOwner, decode_owner
 
 # A sample a minute, and a query for each: a week is ten thousand of them for each signal.
@@ -119,7 +126,7 @@ class _Recorder:
             return await self._record(start, end, step)
         except KubeError as error:
             raise SettingsError(f"the cluster can't be asked: {error}") from error
-        except PrometheusError as error:
+        except (PrometheusError, SpecError) as error:
             raise SettingsError(f"Prometheus can't be asked: {error}") from error
         finally:
             await self.client.close()
@@ -131,7 +138,10 @@ class _Recorder:
         cluster = await self._cluster(manifests)
         observed = self._observed(cluster)
         settings = cluster.settings
-        ranked = contributors(observed.policies, cluster.precedence, multi_policy=True)
+        ranked = (
+            *contributors(observed.policies, cluster.precedence, multi_policy=True),
+            *tried(observed.policies, cluster.precedence, multi_policy=True),
+        )
         policy = ranked[0]
         alike = [each for each in ranked if _sources(each) == _sources(policy)]
         for left in ranked:
@@ -156,6 +166,13 @@ class _Recorder:
             )
         finally:
             await prometheus.close()
+        if any(
+            copy.is_merged for each in recorded.values() for own in each.values() for copy in own
+        ):
+            complain(
+                f"warning: a series has more than {MAX_COPIES} copies, some of which are recorded"
+                " as one"
+            )
         if not any(recorded.values()):
             complain("warning: Prometheus has no samples of its pods in that time")
         scenario = scenario_of(
@@ -197,13 +214,13 @@ class _Recorder:
 
     async def _cluster(self, manifests: Manifests) -> Cluster:
         """As the reconciler would see it, as far as the workload is concerned."""
-        workload = await self._workload()
+        workload = await self._workload(manifests)
         pods: list[SeenPod] = [decode_pod(raw) for raw in await self._list("/api/v1", "pods")]
         replica_sets: list[SeenOwner] = [
             decode_owner(raw) for raw in await self._list(_SIBLINGS["ReplicaSet"], "replicasets")
         ]
-        workloads: dict[str, dict[str, SeenWorkload]] = {workload.kind: {workload.name: workload}}
-        if workload.kind in ("CronJob", "AnalysisRun"):
+        workloads: dict[str, dict[str, SeenWorkload]] = {workload.type: {workload.name: workload}}
+        if workload.type in ("CronJob", "AnalysisRun"):
             kind = WORKLOAD_KINDS["Job"]
             jobs = [
                 decode_workload(raw, kind, kind.versions[0])
@@ -221,7 +238,7 @@ class _Recorder:
     def _observed(self, cluster: Cluster) -> ObservedWorkload:
         for each in observe(cluster):
             workload = each.workload
-            if workload.workload_name == self.wanted.name and workload.kind != "ReplicaSet":
+            if workload.workload_name == self.wanted.name:
                 return each
         for seen in cluster.documents.values():
             if seen.document is None:
@@ -237,24 +254,51 @@ class _Recorder:
             complain(clean(objection(policy, workload.scoped, protected), _MAX_CHARS))
         raise SettingsError(f"no policy concerns {workload}; --policies FILE gives one")
 
-    async def _workload(self) -> SeenWorkload:
+    async def _workload(self, manifests: Manifests) -> SeenWorkload:
         wanted = self.wanted
         found: list[SeenWorkload] = []
-        for kind in WORKLOAD_KINDS.values():
-            if wanted.kind.lower() not in ("", kind.kind.lower()):
-                continue
+        for kind in await self._kinds(manifests):
             for version in kind.versions:
-                path = f"/apis/{kind.group}/{version}/namespaces/{quote(wanted.namespace)}"
-                raw = await self._get(f"{path}/{kind.plural}/{quote(wanted.name)}")
+                path = f"/apis/{kind.group}/{version}/namespaces/{quote(wanted.namespace, safe='')}"
+                raw = await self._get(f"{path}/{kind.plural}/{quote(wanted.name, safe='')}")
                 if raw is not None:
                     found.append(decode_workload(raw, kind, version))
                     break
         if not found:
             raise SettingsError(f"there is no workload {wanted}")
         if len(found) > 1:
-            kinds = ", ".join([each.kind for each in found])
+            kinds = ", ".join([each.type for each in found])
             raise SettingsError(f"{wanted} is of several kinds ({kinds}): say which")
         return found[0]
+
+    async def _kinds(self, manifests: Manifests) -> Sequence[WorkloadKind]:
+        """
+        The kinds that the workload may be of: all that have the wanted name.
+
+        Where none is wanted, those that every cluster has in mind: the nine, and what policies
+        name.
+        """
+        raw = await self._get(MAPPINGS.path)
+        listed = [] if raw is None else orjson.loads(raw).get("items") or []
+        mapped = mapped_kinds([decode_mapping(orjson.dumps(item)) for item in listed])
+        wanted = self.wanted
+        short = [each for each in WORKLOAD_KINDS.values() if wanted.may_be(each.kind, each.group)]
+        named = {
+            type_
+            for key, manifest in manifests.items()
+            if isinstance(policy := _decoded(key, manifest).document, ReactivePolicy)
+            for type_ in policy.scope.workload_types
+        }
+        others = [
+            kind
+            for type_, kind in mapped.items()
+            if wanted.may_be(kind.kind, kind.group) and (wanted.kind or type_ in named)
+        ]
+        discovery = Discovery(self.client)
+        versions = {version for kind in others for version in kind.unlooked()}
+        served = {version: await discovery.resources_of(version) for version in sorted(versions)}
+        located = [kind.served(served) for kind in others]
+        return [*short, *[kind for kind in located if kind is not None]]
 
     async def _documents(self) -> Manifests:
         found: dict[DocumentKey, Mapping[str, Any]] = {}
@@ -267,7 +311,9 @@ class _Recorder:
         return found
 
     async def _list(self, group: str, plural: str) -> Sequence[bytes]:
-        raw = await self._get(f"{group}/namespaces/{quote(self.wanted.namespace)}/{plural}")
+        raw = await self._get(
+            f"{group}/namespaces/{quote(self.wanted.namespace, safe='')}/{plural}"
+        )
         items = [] if raw is None else orjson.loads(raw).get("items") or []
         return [orjson.dumps(item) for item in items]
 

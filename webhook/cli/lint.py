@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from webhook.cli.policies import add_policy_flags, bare_target, complain, jq_worker, load_policies
+from webhook.cli.policies import add_policy_flags, bare_target, jq_worker, load_policies
+from webhook.cli.printing import complain, write_line
 from webhook.errors import SettingsError
 from webhook.model.manifests import Manifest
 from webhook.model.rightsizing.policies import GROUP
 from webhook.reactive.scenarios.scenario import check_scenario, is_scenario
 from webhook.store.build import SourceFile
-from webhook.store.rightsizing import check_sources
+from webhook.store.rightsizing import check_sources, kinds_of
 from webhook.store.snapshot import DocumentProblem, ProblemReason
 
 NAME = "lint"
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         complain(str(error))
         return 2
     sources = [source for source in snapshot.sources if isinstance(source, SourceFile)]
-    rightsizing = check_sources(sources)
+    rightsizing = check_sources(sources, kinds=kinds_of(snapshot.mappings))
     scenarios = [
         manifest
         for source in sources
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         is_error = args.strict or not problem.warning
         errors += is_error
         label = "error" if is_error else "warning"
-        sys.stdout.write(f"{problem.document}: {label}: {_place(problem.path)}{problem.problem}\n")
+        write_line(f"{problem.document}: {label}: {_place(problem.path)}{problem.problem}")
     warnings = len(problems) - errors
     documents = len(snapshot.documents)
     counts = [f"{_count(documents, 'document')} in force"]
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if scenarios:
         counts.append(f"{_count(len(scenarios), 'scenario')} read")
     counts += [_count(errors, "error"), _count(warnings, "warning")]
-    sys.stdout.write(", ".join(counts) + "\n")
+    write_line(", ".join(counts))
     return 1 if errors else 0
 
 

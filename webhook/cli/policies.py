@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind, type_hint
 from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings
-from webhook.store.build import BareTarget, build_snapshot
+from webhook.store.build import BareTarget, SourceFile, build_snapshot
 from webhook.store.directory import read_sources
 from webhook.store.snapshot import Snapshot
 
@@ -100,13 +99,33 @@ def load_policies(
     Raises:
         SettingsError: a path is not there.
     """
+    settings = EngineSettings(cluster_name=cluster_name)
+    return compile_policies(read_policies(paths), settings, worker, bare)
+
+
+def read_policies(paths: Iterable[Path]) -> list[SourceFile]:
+    """
+    What *paths* hold.
+
+    Raises:
+        SettingsError: a path is not there.
+    """
     sources = []
     for path in paths:
         try:
             sources += read_sources(path)
         except OSError as error:
             raise SettingsError(f"{path}: {error.strerror or 'cannot be read'}") from error
-    settings = EngineSettings(cluster_name=cluster_name)
+    return sources
+
+
+def compile_policies(
+    sources: Iterable[SourceFile],
+    settings: EngineSettings,
+    worker: JqWorker,
+    bare: BareTarget | None = None,
+) -> Snapshot:
+    """*sources* and the built-in documents, as the server would put them in force."""
     return build_snapshot(
         sources,
         settings,
@@ -123,8 +142,3 @@ def jq_worker() -> Iterator[JqWorker]:
         yield worker
     finally:
         worker.close()
-
-
-def complain(message: str) -> None:
-    """One line about unusable input."""
-    sys.stderr.write(f"gatewright: {message}\n")

@@ -19,6 +19,8 @@ from aiohttp import web
 
 from webhook.api.runner import GateRunner
 from webhook.cli.stores import Start
+from webhook.clients.lease import LeaderElector, LeaseCalls
+from webhook.clients.owner import OwnDeployment
 from webhook.errors import SettingsError
 from webhook.settings import Address
 
@@ -157,6 +159,33 @@ async def background() -> AsyncIterator[Start]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def take_part(
+    client: LeaseCalls,
+    lead: Callable[[], Awaitable[None]],
+    *,
+    namespace: str,
+    lease: str,
+    identity: str,
+    deployment: OwnDeployment,
+    on_failure: Callable[[], None],
+    purpose: str = "",
+) -> None:
+    """
+    Run *lead* whenever the *lease* is ours. Made here, it goes when our *deployment* does. For
+    *purpose* see `LeaderElector`.
+    """
+    elector = LeaderElector(
+        client,
+        namespace=namespace,
+        name=lease,
+        identity=identity,
+        owner=await deployment.reference(),
+        purpose=purpose,
+        on_failure=on_failure,
+    )
+    await elector.run(lead)
 
 
 def shown(address: Address) -> Address:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 
 from webhook.api.app import build_ops_app
 from webhook.api.services import Readiness, Services
-from webhook.cli.process import Listener, background, listen, loop_factory, shown, stop_event
+from webhook.cli.process import (
+    Listener,
+    background,
+    listen,
+    loop_factory,
+    shown,
+    stop_event,
+    take_part,
+)
 from webhook.clients.kube import KubeClient, load_kube_client
-from webhook.clients.lease import LeaderElector, new_identity
+from webhook.clients.lease import new_identity
+from webhook.clients.owner import OwnDeployment
 from webhook.errors import PrometheusError, SettingsError
 from webhook.mapping.evaluator import JqWorker
 from webhook.reactive.observation.prometheus import PrometheusSource
@@ -120,15 +130,22 @@ async def _reconcile(settings: ReconcileSettings) -> None:
     term = _Term(settings, client, metrics, reconciler_metrics)
     readiness = _Readiness(Current(), waiting_for=lambda: term.obstacle)
     services = Services(Current(), metrics, readiness, JqWorker())
-    elector = LeaderElector(
-        client, namespace=settings.namespace, name=LEASE, identity=new_identity()
+    electing = partial(
+        take_part,
+        client,
+        term.lead,
+        namespace=settings.namespace,
+        lease=LEASE,
+        identity=new_identity(),
+        deployment=OwnDeployment(client, namespace=settings.namespace, name=settings.deployment),
+        on_failure=reconciler_metrics.lease_failures.inc,
     )
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(services.close)
         stack.push_async_callback(client.close)
         ops = await listen(stack, build_ops_app(services), settings.ops_listen)
         async with background() as start:
-            start("reconcile", lambda: elector.run(term.lead))
+            start("reconcile", electing)
             _announce(ops)
             await stop.wait()
             log.info("shutting down")

@@ -1,18 +1,16 @@
-"""`gatewright review`: what the gate would say to manifests, without a cluster."""
+"""`gatewright review`: what the gate would say to manifests, and what it says to what runs."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import contextlib
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from webhook.admission.response import violation_line
+from webhook.admission.existing import kinds_to_judge
+from webhook.admission.report import warnings_of
 from webhook.admission.texts import clean
 from webhook.admission.trial import (
     Reviewed,
@@ -20,42 +18,52 @@ from webhook.admission.trial import (
     kind_of,
     name_of,
     namespace_of,
+    try_existing,
     try_submission,
 )
+from webhook.cli.cluster import (
+    Cluster,
+    add_cluster_flags,
+    check_cluster_flags,
+    engine_settings,
+    open_cluster,
+)
+from webhook.cli.manifests import add_file_flags, read_file, read_manifests, read_objects
 from webhook.cli.policies import (
     add_policy_flags,
     bare_target,
-    complain,
+    compile_policies,
     jq_worker,
-    load_policies,
+    read_policies,
 )
+from webhook.cli.printing import complain, to_json, write_lines
+from webhook.cli.reviews import Tally, lines_of, write_elements
 from webhook.errors import ManifestError, SettingsError
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import GroupVersionKind
-from webhook.model.manifests import Manifest, dump_yaml, load_documents, load_file
-from webhook.model.pointer import to_pointer
+from webhook.model.manifests import Manifest
 from webhook.model.request import Operation
-from webhook.store.directory import find_files
+from webhook.store.build import SourceFile
 from webhook.store.snapshot import Snapshot
 
 NAME = "review"
-HELP = "say what the gate would answer to manifests, without a cluster"
+HELP = "say what the gate would answer to manifests, or to what a cluster runs"
 _DESCRIPTION = """
 Completes and judges every document of every FILE (YAML or JSON, `-` for standard input) as the
-server would. Exit code: 0 if all are allowed, 1 if one is denied, 2 on unusable input.
+server would. No cluster is asked unless --kubernetes or --running is given. Exit code: 0 if all are
+allowed, 1 if one is denied, 2 on unusable input, or where something that runs can't be listed.
 """
-
-_RED, _GREEN, _YELLOW, _RESET = "\033[31m", "\033[32m", "\033[33m", "\033[0m"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="manifests, or a directory; - reads stdin"
-    )
+    add_file_flags(parser)
     add_policy_flags(parser)
     parser.add_argument(
-        "--namespace", "-n", metavar="NS", help="default: the document's, else default"
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="default: the document's, else default; with --running, only what is there",
     )
     parser.add_argument("--project", metavar="P", help="default: the namespace's")
     parser.add_argument("--department", metavar="D", help="default: the namespace's")
@@ -67,43 +75,145 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--old", metavar="FILE", help="the objects before an UPDATE")
     parser.add_argument("--user", metavar="NAME", default="", help="who submits")
     parser.add_argument(
+        "--manifests-only",
+        action="store_true",
+        help="pass over what is no Kubernetes object (values, templates); for hooks",
+    )
+    parser.add_argument(
+        *("--quiet", "-q"),
+        action="store_true",
+        help="as text, only what is refused, failed or warned of; with --running always so",
+    )
+    parser.add_argument(
         "-o", dest="output", choices=["text", "json", "yaml", "patch"], default="text"
+    )
+    add_cluster_flags(parser)
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="ask the cluster: its policies count unless --policies names others, and its"
+        " namespaces",
+    )
+    parser.add_argument(
+        "--running",
+        action="store_true",
+        help="judge what the cluster holds, as it stands; --kubernetes is implied",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    args.kubernetes = args.kubernetes or args.running or args.is_plugin
     try:
-        with jq_worker() as worker:
+        _check_flags(args)
+        with contextlib.ExitStack() as stack:
+            worker = stack.enter_context(jq_worker())
             bare = bare_target(args)
-            snapshot = load_policies(args.policies, args.cluster_name, worker, bare)
-            errors = [problem for problem in snapshot.problems if not problem.warning]
-            for problem in snapshot.problems:
-                complain(f"{'warning: ' if problem.warning else ''}{problem}")
-            if errors:
+            given = read_policies(args.policies)
+            manifests = _manifests(args)
+            cluster = None
+            if args.kubernetes:
+                cluster = stack.enter_context(open_cluster(args))
+                given += _cluster_sources(args, cluster, manifests)
+            snapshot = compile_policies(given, engine_settings(args), worker, bare)
+            if not _tell_problems(snapshot, args, cluster):
                 # An answer without these policies would not be the server's.
                 return 2
-            if not args.policies:
-                complain("warning: without --policies only the shipped system policies count")
-            manifests = [manifest for file in args.files for manifest in _read(file)]
-            old = _old_objects(args)
-            reviewed = [_review(manifest, args, snapshot, worker, old) for manifest in manifests]
+            submitter = _Submitter(args, snapshot, worker, cluster)
+            # All of them before the first is printed: one may be unusable.
+            reviewed: Iterable[Reviewed] = [submitter.review(manifest) for manifest in manifests]
+            tally = Tally()
+            if args.running and cluster is not None:
+                running = review_running(snapshot, worker, cluster, args.namespace or "")
+                reviewed = _chained(reviewed, running, tally)
+            _print(reviewed, args, tally)
     except (ManifestError, SettingsError) as error:
         complain(str(error))
         return 2
-    _print(reviewed, args.output)
-    if any(item.error for item in reviewed):
-        return 2
-    return 0 if all(item.decision.allowed for item in reviewed) else 1
+    return 2 if cluster is not None and cluster.is_incomplete else tally.exit_code
 
 
-def _read(file: str) -> list[Manifest]:
-    if file == "-":
-        return load_documents(sys.stdin.buffer.read(), "stdin")
-    path = Path(file)
-    if path.is_dir():
-        return [manifest for below in find_files(path) for manifest in load_file(below)]
-    return load_file(path)
+def _check_flags(args: argparse.Namespace) -> None:
+    """
+    Raises:
+        SettingsError: flags don't go together.
+    """
+    if not (_names_files(args) or args.running):
+        raise SettingsError("name a FILE, or give --running")
+    if args.running:
+        for flag, given in (
+            ("--project", args.project is not None),
+            ("--department", args.department is not None),
+            ("--operation", args.operation is not None),
+            ("--old", args.old is not None),
+            ("--user", bool(args.user)),
+            ("-o patch", args.output == "patch"),
+        ):
+            if given:
+                raise SettingsError(f"{flag} does not go with --running")
+        if args.manifests_only and not _names_files(args):
+            raise SettingsError("--manifests-only goes with a FILE")
+    check_cluster_flags(args, "--kubernetes or --running")
+
+
+def _names_files(args: argparse.Namespace) -> bool:
+    return bool(args.files or args.named)
+
+
+def _manifests(args: argparse.Namespace) -> list[Manifest]:
+    if args.manifests_only:
+        return list(read_objects([*args.files, *args.named]))
+    return read_manifests(args)
+
+
+def _cluster_sources(
+    args: argparse.Namespace, cluster: Cluster, manifests: Iterable[Manifest]
+) -> list[SourceFile]:
+    """What the cluster says: of policies only where no others are given."""
+    named = {namespace_of(each, args.namespace, cluster.namespace) for each in manifests}
+    if args.running and args.namespace:
+        named.add(args.namespace)
+    found = [] if args.policies else cluster.policies()
+    return [*found, cluster.around(named)]
+
+
+def _tell_problems(snapshot: Snapshot, args: argparse.Namespace, cluster: Cluster | None) -> bool:
+    """Say what is wrong with the policies. Whether the server would answer the same without it."""
+    # The server goes on without what is wrong, and whoever asks can't repair the cluster's.
+    are_given = bool(args.policies) or cluster is None
+    errors = [problem for problem in snapshot.problems if not problem.warning and are_given]
+    for problem in snapshot.problems:
+        complain(f"{'' if problem in errors else 'warning: '}{problem}")
+    if not errors and not args.policies and cluster is None:
+        complain("warning: without --policies only the shipped system policies count")
+    return not errors
+
+
+def review_running(
+    snapshot: Snapshot, worker: JqWorker, cluster: Cluster, namespace: str = ""
+) -> Iterator[Reviewed]:
+    """Reviews of what *cluster* holds, without what is judged with its owner, or not at all."""
+    for document in cluster.objects(kinds_to_judge(snapshot), namespace):
+        reviewed = try_existing(document, source_of(document), snapshot, worker)
+        if reviewed.error or not reviewed.decision.reason:
+            yield reviewed
+
+
+def source_of(document: dict[str, Any]) -> str:
+    """How an object of a cluster is named: `cluster:apps/v1/Deployment team-a/web`."""
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+    return f"cluster:{GroupVersionKind.of(document)} {name}"
+
+
+def _chained(
+    files: Iterable[Reviewed], running: Iterable[Reviewed], tally: Tally
+) -> Iterator[Reviewed]:
+    yield from files
+    for item in running:
+        tally.running += 1
+        yield item
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,128 +228,88 @@ class _Identity:
         return f"{self.kind.kind} {self.namespace}/{self.name}"
 
 
-def _old_objects(args: argparse.Namespace) -> dict[_Identity, Manifest] | None:
-    """
-    The documents of `--old` by what they are.
+class _Submitter:
+    """Submits manifests as the flags say."""
 
-    Raises:
-        ManifestError: two of them are the same object.
-    """
-    if args.old is None:
-        return None
-    objects: dict[_Identity, Manifest] = {}
-    for manifest in _read(args.old):
-        identity = _identity(manifest, args.namespace)
-        twin = objects.setdefault(identity, manifest)
-        if twin is not manifest:
-            shown = clean(str(identity))
-            raise ManifestError(manifest.name, f"--old has {shown} twice, also as {twin.name}")
-    return objects
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        snapshot: Snapshot,
+        worker: JqWorker,
+        cluster: Cluster | None,
+    ) -> None:
+        """
+        Raises:
+            ManifestError: `--old` can't be read, or holds an object twice.
+            SettingsError: `--operation` lacks it.
+        """
+        self._args = args
+        self._snapshot = snapshot
+        self._worker = worker
+        self._usual_namespace = "default" if cluster is None else cluster.namespace
+        self._old = None if args.old is None else self._by_identity(read_file(args.old))
+        if args.operation == Operation.UPDATE and self._old is None:
+            raise SettingsError("--operation UPDATE needs --old")
 
-
-def _identity(manifest: Manifest, namespace: str | None) -> _Identity:
-    """*namespace* is the flag, which counts before the document's own."""
-    return _Identity(kind_of(manifest), namespace_of(manifest, namespace), name_of(manifest))
-
-
-def _review(
-    manifest: Manifest,
-    args: argparse.Namespace,
-    snapshot: Snapshot,
-    worker: JqWorker,
-    old: dict[_Identity, Manifest] | None,
-) -> Reviewed:
-    identity = _identity(manifest, args.namespace)
-    old_object: dict[str, Any] | None = None
-    if old is not None:
-        if identity not in old:
-            raise ManifestError(manifest.name, f"--old has no {clean(str(identity))}")
-        old_object = old[identity].value
-    elif args.operation == Operation.UPDATE:
-        raise SettingsError("--operation UPDATE needs --old")
-    submission = Submission(
-        namespace=args.namespace,
-        project=args.project,
-        department=args.department,
-        operation=Operation(args.operation) if args.operation else None,
-        old_object=old_object,
-        user=args.user,
-    )
-    return try_submission(manifest, submission, snapshot, worker)
-
-
-def _print(reviewed: list[Reviewed], output: str) -> None:
-    match output:
-        case "json":
-            sys.stdout.write(_json([item.report for item in reviewed], indent=2) + "\n")
-        case "yaml":
-            sys.stdout.write(dump_yaml([[item.report for item in reviewed]]))
-        case "patch":
-            for item in reviewed:
-                sys.stdout.write(_json(item.decision.patch) + "\n")
-        case _:
-            colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            for line in _text(reviewed):
-                sys.stdout.write((line if colour else _plain(line)) + "\n")
-
-
-def _plain(line: str) -> str:
-    for code in (_RED, _GREEN, _YELLOW, _RESET):
-        line = line.replace(code, "")
-    return line
-
-
-def _text(reviewed: list[Reviewed]) -> Iterator[str]:
-    for item in reviewed:
-        yield f"{_title(item)}: {_verdict(item)}"
-        decision = item.decision
-        told = Counter(
-            [(change.field, change.selector, change.item) for change in decision.changes]
+    def review(self, manifest: Manifest) -> Reviewed:
+        """
+        Raises:
+            ManifestError: it is no object of Kubernetes, or `--old` lacks it.
+        """
+        identity = self._identity(manifest)
+        old_object: dict[str, Any] | None = None
+        if self._old is not None:
+            if identity not in self._old:
+                raise ManifestError(manifest.name, f"--old has no {clean(str(identity))}")
+            old_object = self._old[identity].value
+        args = self._args
+        submission = Submission(
+            namespace=identity.namespace,
+            project=args.project,
+            department=args.department,
+            operation=Operation(args.operation) if args.operation else None,
+            old_object=old_object,
+            user=args.user,
         )
-        for change in decision.changes:
-            where = f" [{change.selector} {change.item}]".replace(" ]", "]")
-            if told[change.field, change.selector, change.item] > 1:
-                # A formatter wrote at several spots.
-                where += f" at {to_pointer(change.path)}"
-            old = "" if change.old is None else f"{_show(change.old)} -> "
-            yield (
-                f"  {_YELLOW}~{_RESET} {clean(change.field + where)}: {old}"
-                f"{_show(change.new)} ({change.rule}, {change.source})"
-            )
-        for warning in decision.warnings:
-            yield f"  {_YELLOW}!{_RESET} {clean(warning)}"
-        for violation in decision.violations:
-            yield f"  {_RED}✗{_RESET} {violation_line(violation)}"
-    denied = sum([not item.decision.allowed and not item.error for item in reviewed])
-    failed = sum([bool(item.error) for item in reviewed])
-    unmapped = sum([not item.decision.mapped for item in reviewed])
-    yield (
-        f"{len(reviewed)} reviewed: {len(reviewed) - denied - failed} allowed"
-        f" ({unmapped} of them not mapped), {denied} denied, {failed} failed"
-    )
+        return try_submission(manifest, submission, self._snapshot, self._worker)
+
+    def _by_identity(self, manifests: Iterable[Manifest]) -> dict[_Identity, Manifest]:
+        objects: dict[_Identity, Manifest] = {}
+        for manifest in manifests:
+            identity = self._identity(manifest)
+            twin = objects.setdefault(identity, manifest)
+            if twin is not manifest:
+                shown = clean(str(identity))
+                raise ManifestError(manifest.name, f"--old has {shown} twice, also as {twin.name}")
+        return objects
+
+    def _identity(self, manifest: Manifest) -> _Identity:
+        """The flag counts before the document's own namespace."""
+        kind = kind_of(manifest)
+        namespace = namespace_of(manifest, self._args.namespace, self._usual_namespace)
+        return _Identity(kind, namespace, name_of(manifest))
 
 
-def _title(item: Reviewed) -> str:
-    request = item.request
-    name = request.display_name
-    return clean(f"{item.source} {request.kind.kind} {request.namespace}/{name}")
+def _print(reviewed: Iterable[Reviewed], args: argparse.Namespace, tally: Tally) -> None:
+    match args.output:
+        case "json" | "yaml":
+            write_elements((item.report for item in _counted(reviewed, tally)), args.output)
+        case "patch":
+            for item in _counted(reviewed, tally):
+                sys.stdout.write(to_json(item.decision.patch) + "\n")
+        case _:
+            write_lines(_text(reviewed, tally, is_quiet=args.quiet or args.running))
 
 
-def _verdict(item: Reviewed) -> str:
-    if item.error:
-        return f"{_RED}failed{_RESET}, {clean(item.error)}"
-    if not item.decision.allowed:
-        return f"{_RED}denied{_RESET}"
-    if item.decision.changes:
-        return f"{_GREEN}allowed{_RESET}, completed"
-    reason = f", {item.decision.reason}" if item.decision.reason else ""
-    return f"{_GREEN}allowed{_RESET}{reason}"
+def _counted(reviewed: Iterable[Reviewed], tally: Tally) -> Iterator[Reviewed]:
+    for item in reviewed:
+        tally.add(item)
+        yield item
 
 
-def _show(value: Any) -> str:
-    return clean(value if isinstance(value, str) else _json(value))
-
-
-def _json(value: Any, *, indent: int | None = None) -> str:
-    """JSON by the standard library: a manifest may hold what orjson stops at (64 bits, depth)."""
-    return json.dumps(value, indent=indent, ensure_ascii=False)
+def _text(reviewed: Iterable[Reviewed], tally: Tally, *, is_quiet: bool) -> Iterator[str]:
+    for item in _counted(reviewed, tally):
+        is_notable = item.error or warnings_of(item.decision) or not item.decision.allowed
+        if is_notable or not is_quiet:
+            yield from lines_of(item)
+    yield str(tally)

@@ -9,12 +9,14 @@ import logging
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import ip_address
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from webhook.api.app import build_app, build_ops_app
 from webhook.api.services import OwnDocuments, Readiness, Services
+from webhook.cli.auditing import build_event_writer, build_reports_keeper
+from webhook.cli.certificates import build_certificates
+from webhook.cli.leading import build_leading
 from webhook.cli.process import (
     Listener,
     background,
@@ -27,21 +29,16 @@ from webhook.cli.process import (
 )
 from webhook.cli.rest import build_rest
 from webhook.cli.stores import build_store, query_check
-from webhook.errors import SettingsError
 from webhook.mapping.evaluator import JqWorker
 from webhook.settings import Address, ServeSettings
 from webhook.store.snapshot import Current, DocumentProblem, Snapshot
 from webhook.telemetry.logs import configure_logging, log_loop_error
 from webhook.telemetry.metrics import Metrics
-from webhook.tls.context import ServerTls
-from webhook.tls.issue import DEVELOPMENT_HOSTS, ensure_development_certificate
 
 log = logging.getLogger("gatewright.serve")
 
 # After the last listener is closed: for requests that are on their way through the kernel.
 LAST_CALL_S = 0.2
-
-_RENEWAL_CHECK_S = 6 * 3600.0
 
 # How many objects may be made before the collector looks for cycles. Decoding makes many objects
 # and no cycles: a review of 2.6 MB in small parts took 0.48 s with Python's 700, 0.35 s with this.
@@ -70,7 +67,9 @@ async def _serve(settings: ServeSettings) -> None:
     current, metrics = Current(), Metrics()
     jq = JqWorker(settings.jq_limits)
     store = build_store(settings, current, metrics=metrics, jq=jq, reporter=_Reporter(metrics))
-    readiness = Readiness(current, waiting_for=lambda: store.obstacle)
+    certificates = build_certificates(settings, metrics, store.client)
+    readiness = Readiness(current, lambda: store.obstacle, lambda: certificates.obstacle)
+    events = build_event_writer(settings, store, metrics)
     own = OwnDocuments(lambda: store.documents.sources, query_check(jq), store.look_around)
     services = Services(
         current,
@@ -82,33 +81,51 @@ async def _serve(settings: ServeSettings) -> None:
         own_documents=own if store.client is not None else None,
         strategies=store.strategies.known if store.strategies is not None else lambda: None,
         recommendations=store.recommendations,
+        refusals=events,
         rest=build_rest(settings, store, jq),
     )
 
     # Closed in reverse: the admission listener drains while the other still answers.
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(services.close)
-        tls, ca = _load_certificate(settings, metrics)
         ops = await listen(stack, build_ops_app(services), settings.ops_listen)
         stack.push_async_callback(store.close)
         async with background() as start:
-            snapshot = await unless(stop, store.begin(start))
-            if snapshot is None:
+            beginning = asyncio.gather(store.begin(start), certificates.begin(start))
+            if (begun := await unless(stop, beginning)) is None:
                 return
+            snapshot, tls = begun
             admission = await listen(stack, build_app(services), settings.listen, tls.context)
-            start("watch certificate", tls.watch)
-            if ca is not None:
-                start("renew certificate", lambda: _renew(settings))
+            if events is not None:
+                start("write events", events.run)
             # What is here now stays: the collector need not look at it ever again.
             gc.collect()
             gc.freeze()
             gc.set_threshold(_GC_THRESHOLD, 20, 50)
             readiness.listening = True
-            _announce(admission.address, ops.address, ca, snapshot, api=services.rest is not None)
+            if store.client is not None:
+                # Not before: what is registered is called at once.
+                leading = build_leading(
+                    settings, store.client, store, current, certificates.bundle, metrics
+                )
+                reports = build_reports_keeper(settings, store.client, current, jq, metrics)
+                if reports is not None:
+                    stack.callback(reports.close)
+                    leading.add("keep reports", reports.run)
+                if leading.has_work:
+                    start("lead", partial(leading.run, stop))
+            _announce(
+                admission.address,
+                ops.address,
+                certificates.ca,
+                snapshot,
+                api=services.rest is not None,
+            )
 
             await stop.wait()
             log.info("shutting down")
             readiness.draining = True
+            certificates.drain()
             await asyncio.sleep(settings.shutdown_delay_seconds)
             await _drain(admission, services, settings.shutdown_grace_seconds)
 
@@ -127,55 +144,6 @@ async def _drain(listener: Listener, services: Services, grace_s: float) -> None
     await asyncio.sleep(LAST_CALL_S)
     if not await services.running.wait_idle(grace_s):
         log.warning("requests were cut off", extra={"requests": services.running.count})
-
-
-# --- certificates ---
-
-
-def _load_certificate(settings: ServeSettings, metrics: Metrics) -> tuple[ServerTls, Path | None]:
-    """The TLS of the admission listener, and the authority if it is a development one."""
-    ca: Path | None = None
-    if settings.tls_cert is not None and settings.tls_key is not None:
-        certificate, key = settings.tls_cert, settings.tls_key
-    else:
-        ca, certificate, key = _ensure_certificate(settings)
-    tls = ServerTls(
-        certificate,
-        key,
-        client_ca=settings.client_ca,
-        on_change=lambda end: metrics.certificate_not_after.set(end.timestamp()),
-        on_failure=metrics.certificate_failures.inc,
-    )
-    return tls, ca
-
-
-def _ensure_certificate(settings: ServeSettings) -> tuple[Path, Path, Path]:
-    if settings.cert_dir is None:
-        raise SettingsError("where to keep a certificate must be given: --cert-dir DIR")
-    try:
-        paths = ensure_development_certificate(
-            settings.cert_dir, (*DEVELOPMENT_HOSTS, *_own_hosts(settings.listen))
-        )
-    except (OSError, ValueError) as e:
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else e
-        raise SettingsError(f"cannot make a certificate in {settings.cert_dir}: {reason}") from e
-    return paths.ca, paths.certificate, paths.key
-
-
-def _own_hosts(listen: Address) -> tuple[str, ...]:
-    """The host of *listen*, unless it means every address of the machine."""
-    try:
-        is_everywhere = ip_address(listen.host).is_unspecified
-    except ValueError:
-        is_everywhere = not listen.host
-    return () if is_everywhere else (listen.host,)
-
-
-async def _renew(settings: ServeSettings) -> NoReturn:
-    """Make the development certificate anew when it is due; the watch takes it over."""
-    while True:
-        await asyncio.sleep(_RENEWAL_CHECK_S)
-        await asyncio.to_thread(_ensure_certificate, settings)
 
 
 # --- beside the requests ---

@@ -55,8 +55,15 @@ class ServedStore(Protocol):
         """The strategies for GPUs; None where there is no cluster."""
 
     @property
+    def status(self) -> StatusWriter | None:
+        """What a leader keeps the status of documents with; None where nobody is to."""
+
+    @property
     def obstacle(self) -> str:
         """What the first snapshot waits for; empty where that can't be said."""
+
+    def on_documents(self, listener: Callable[[], None]) -> None:
+        """Have *listener* called when a document of a cluster has changed, or what is in force."""
 
     async def look_around(self, manifest: dict[str, Any]) -> None:
         """Find out, before *manifest* is judged, what it is judged by beside other documents."""
@@ -72,10 +79,14 @@ class _Directory:
     client = None
     recommendations = None
     strategies = None
+    status = None
     obstacle = ""
 
     def __init__(self, store: DirectoryStore) -> None:
         self.documents = store
+
+    def on_documents(self, listener: Callable[[], None]) -> None:
+        pass
 
     async def look_around(self, manifest: dict[str, Any]) -> None:
         pass
@@ -102,11 +113,14 @@ class _Cluster:
         self.client = client
         self.recommendations = recommendations
         self.strategies = strategies
-        self._status = status
+        self.status = status
 
     @property
     def obstacle(self) -> str:
         return self.documents.obstacle
+
+    def on_documents(self, listener: Callable[[], None]) -> None:
+        self.documents.on_documents(listener)
 
     async def look_around(self, manifest: dict[str, Any]) -> None:
         await self.documents.look_around(manifest)
@@ -115,8 +129,6 @@ class _Cluster:
         start("watch cluster", self.documents.run)
         start("watch recommendations", self.recommendations.run)
         start("watch strategies", self.strategies.run)
-        if self._status is not None:
-            start("write status", self._status.run)
         snapshot = await self.documents.first()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_RECOMMENDATIONS_WAIT_S):

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from webhook.clients.kubeconfig import KubeAccess, load_access
+from webhook.clients.kubeconfig import KubeAccess, is_token, load_access
 from webhook.errors import KubeError
 
 USER_AGENT = "gatewright"
@@ -40,14 +40,16 @@ METADATA = f"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}
 METADATA_LIST = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
-def load_kube_client(kubeconfig: Path | None) -> KubeClient:
+def load_kube_client(
+    kubeconfig: Path | None, *, context: str = "", may_run: bool = False
+) -> KubeClient:
     """
     A client for the cluster of *kubeconfig*, or of the surroundings; see `load_access`.
 
     Raises:
         SettingsError: there is none, or it can't be used.
     """
-    return KubeClient(load_access(kubeconfig))
+    return KubeClient(load_access(kubeconfig, context=context, may_run=may_run))
 
 
 class KubeClient:
@@ -67,6 +69,11 @@ class KubeClient:
     @property
     def server(self) -> str:
         return self._access.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace to work in where none is said; empty if none is configured."""
+        return self._access.namespace
 
     async def request(
         self,
@@ -189,9 +196,12 @@ class KubeClient:
             now = time.monotonic()
             if now - self._token_read_at > _TOKEN_AGE_S:
                 try:
-                    self._token = path.read_text(encoding="ascii").strip()
+                    read = path.read_text(encoding="ascii").strip()
                 except (OSError, ValueError):
                     raise KubeError(0, "Unreachable", f"cannot read the token in {path}") from None
+                if read and not is_token(read):
+                    raise KubeError(0, "Unreachable", f"there is no token in {path}")
+                self._token = read
                 self._token_read_at = now
             token = self._token
         return {"Authorization": f"Bearer {token}"} if token else {}

@@ -29,6 +29,14 @@ log = logging.getLogger("gatewright.lease")
 
 _RELEASE_TIMEOUT_S = 3.0
 
+# Of a Lease, what whoever holds it leads for; see `LeaderElector`.
+PURPOSE = "gatewright.io/leads-for"
+# Longer ones are no purpose of ours.
+_PURPOSE_MAX_CHARS = 1024
+
+# The field is a signed integer of 32 bits: the API server refuses more.
+_MAX_TRANSITIONS = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
@@ -70,16 +78,29 @@ class LeaderElector:
         identity: str,
         timing: LeaseTiming = LeaseTiming(),
         owner: Mapping[str, Any] | None = None,
+        purpose: str = "",
+        on_failure: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*owner* is an ownerReference for a Lease that is made here."""
+        """
+        *owner* is an ownerReference for a Lease that is made here. *purpose* says what the holder
+        leads for: replicas that share a Lease and not the purpose are told of in the log, as what
+        one of them is for is never done while the other leads. *on_failure* is called after each
+        try that failed, but for those in which another replica was faster.
+        """
         self._client = client
         self._name = name
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace)}/leases"
-        self._path = f"{self._collection}/{quote(name)}"
+        self._collection = (
+            f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+        )
+        self._path = f"{self._collection}/{quote(name, safe='')}"
         self._identity = identity
         self._timing = timing
         self._owner = owner
+        self._purpose = purpose
+        self._told_purpose = ""
+        self._on_failure = on_failure
+        self._told = ""
         self._clock = clock
         self._leads = False
         # The state of the Lease that was last seen to be new, and when.
@@ -157,16 +178,25 @@ class LeaderElector:
         return isinstance(self._seen, tuple) and self._seen[0] not in ("", self._identity)
 
     async def _try(self) -> bool:
-        """Whether the Lease is ours now. A fault is said in the log, and means no."""
+        """Whether the Lease is ours now. A fault is said in the log once, and means no."""
         try:
-            return await self._take()
+            taken = await self._take()
         except KubeError as error:
             if error.status != HTTPStatus.CONFLICT:
-                log.warning(
-                    "the lease can't be read or written",
-                    extra={"lease": self._name, "error": str(error)},
-                )
+                self._on_failure()
+                self._tell(error)
             return False
+        self._told = ""
+        return taken
+
+    def _tell(self, error: KubeError) -> None:
+        """Not with every try: without the right, all will fail."""
+        if error.reason != self._told:
+            self._told = error.reason
+            log.warning(
+                "the lease can't be read or written",
+                extra={"lease": self._name, "error": str(error)},
+            )
 
     async def _take(self) -> bool:
         try:
@@ -180,13 +210,50 @@ class LeaderElector:
         holder = str(spec.get("holderIdentity") or "")
         self._see(holder, str(spec.get("renewTime") or ""))
         if holder not in ("", self._identity):
+            self._compare_purpose(lease, holder)
             if self._clock() - self._seen_at < self._timing.duration:
                 return False
             log.info("the leader has gone", extra={"lease": self._name, "identity": holder})
-        lease["spec"] = {**spec, **self._held(spec, is_new=holder != self._identity)}
-        await self._request("PUT", self._path, lease)
-        self._see(self._identity, lease["spec"]["renewTime"])
+        is_new = holder != self._identity
+        held = self._held(spec, is_new=is_new)
+        self._write_purpose(lease)
+        try:
+            await self._request("PUT", self._path, {**lease, "spec": {**spec, **held}})
+        except KubeError as error:
+            # What somebody has written beside it does not go with it.
+            if error.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            held = self._held(spec, is_new=True)
+            await self._request("PUT", self._path, {**lease, "spec": held})
+        self._see(self._identity, held["renewTime"])
         return True
+
+    def _write_purpose(self, lease: dict[str, Any]) -> None:
+        if self._purpose:
+            metadata = lease.setdefault("metadata", {})
+            annotations = metadata.get("annotations")
+            metadata["annotations"] = {
+                **(annotations if isinstance(annotations, dict) else {}),
+                PURPOSE: self._purpose,
+            }
+
+    def _compare_purpose(self, lease: Mapping[str, Any], holder: str) -> None:
+        annotations = (lease.get("metadata") or {}).get("annotations")
+        theirs = annotations.get(PURPOSE) if isinstance(annotations, dict) else None
+        if not self._purpose or not isinstance(theirs, str) or theirs == self._purpose:
+            self._told_purpose = ""
+        elif theirs != self._told_purpose:
+            self._told_purpose = theirs
+            log.warning(
+                "the leader is of another release, and does nothing for this one: give each its"
+                " own --deployment, or a namespace of its own",
+                extra={
+                    "lease": self._name,
+                    "identity": holder,
+                    "leadsFor": theirs[:_PURPOSE_MAX_CHARS],
+                    "wanted": self._purpose,
+                },
+            )
 
     def _see(self, holder: str, renewed: str) -> None:
         if (holder, renewed) != self._seen:
@@ -197,12 +264,14 @@ class LeaderElector:
         metadata: dict[str, Any] = {"name": self._name}
         if self._owner is not None:
             metadata["ownerReferences"] = [dict(self._owner)]
-        return {
+        lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": metadata,
             "spec": self._held({"leaseTransitions": -1}, is_new=True),
         }
+        self._write_purpose(lease)
+        return lease
 
     def _held(self, before: Mapping[str, Any], *, is_new: bool) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -213,9 +282,8 @@ class LeaderElector:
             "renewTime": now,
         }
         if is_new:
-            changes = before.get("leaseTransitions")
             held["acquireTime"] = now
-            held["leaseTransitions"] = (changes if isinstance(changes, int) else 0) + 1
+            held["leaseTransitions"] = _next_number(before.get("leaseTransitions"))
         return held
 
     async def _release(self) -> None:
@@ -254,3 +322,9 @@ class LeaderElector:
         if not isinstance(spec, dict):
             raise KubeError(0, "Unreadable", "the answer is no Lease")
         return lease, spec
+
+
+def _next_number(transitions: Any) -> int:
+    """Of the terms. Whoever edits it must not keep the next leader from writing its own."""
+    is_number = isinstance(transitions, int) and not isinstance(transitions, bool)
+    return transitions + 1 if is_number and -1 <= transitions < _MAX_TRANSITIONS else 0

@@ -10,7 +10,7 @@ from typing import Any
 from webhook.errors import MissingReferenceError, SpecError
 from webhook.mapping.creating import why_nothing_is_created
 from webhook.mapping.fields import CompiledGroup, Field, is_secret, paths_into_lists
-from webhook.mapping.patterns import outline_of, patterns_of, show_pattern
+from webhook.mapping.patterns import keeps_absent, outline_of, patterns_of, show_pattern
 from webhook.mapping.plain import parse_plain, parse_ref
 from webhook.mapping.programs import Selector, compile_selector
 from webhook.mapping.server_items import ItemPattern, compile_item
@@ -83,6 +83,7 @@ class CompiledMapping:
 
     *scale* names, as (selector, field), every way to the value that the `scale` subresource
     writes; it is empty where the kind has none. *builtin* ones say themselves what is secret.
+    Of the selectors that are *complete* no place is created that their own walk does not show.
     """
 
     kind: GroupVersionKind
@@ -91,6 +92,7 @@ class CompiledMapping:
     resource: str = ""
     scale: frozenset[tuple[str, str]] = frozenset()
     builtin: bool = False
+    complete: frozenset[str] = frozenset()
 
     @property
     def plural(self) -> str:
@@ -153,7 +155,27 @@ def compile_mapping(document: Document, groups: Mapping[str, CompiledGroup]) -> 
         resource=spec.resource,
         scale=scale,
         builtin=document.builtin,
+        complete=frozenset(
+            [name for name, selector in selectors.items() if _shows_absent(selector, selectors)]
+        ),
     )
+
+
+def _shows_absent(selector: CompiledSelector, selectors: Mapping[str, CompiledSelector]) -> bool:
+    """
+    Whether the walk of *selector* comes to each of its absent places that may be created.
+
+    So it is where it goes through the places of its parent and then along the very names that
+    are created, and drops nothing on the way.
+    """
+    plain = selector.query.plain
+    parent = selectors.get(selector.parent or "")
+    if plain is None or parent is None or parent.query.plain is None or selector.creates is None:
+        return False
+    if not keeps_absent(plain):
+        return False
+    created = {pattern + selector.creates for pattern in patterns_of(parent.query.plain)}
+    return created == set(patterns_of(plain))
 
 
 def _check_size(spec: SpecMappingSpec, groups: Mapping[str, CompiledGroup]) -> None:

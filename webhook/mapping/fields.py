@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -65,6 +66,8 @@ _ITEM_RELATIONS = ("notWithItem", "itemNotWithout")
 
 # Words in the path of a value that make it a secret to us, whatever its author says.
 _SECRET_WORDS = ("secret", "password", "passwd", "token", "credential", "apikey", "privatekey")
+# Names up to this length are looked at once and then known.
+_KEPT_CHARS = 64
 # Keys of a row of the catalogue that bound what a value may be.
 LIMITS = ("enum", "min", "max", "maxLength", "pattern")
 
@@ -143,13 +146,24 @@ def read_ref(node: Any, ref: tuple[str, ...]) -> Any:
     Raises:
         RefMismatchError: something on the way is neither absent nor an object.
     """
-    for depth, token in enumerate(ref):
-        if node is None:
+    at = node
+    for token in ref:
+        if isinstance(at, dict):
+            at = at.get(token)
+        elif at is None:
             return None
+        else:
+            raise _mismatch(node, ref)
+    return at
+
+
+def _mismatch(node: Any, ref: tuple[str, ...]) -> RefMismatchError:
+    """What stands in the way to *ref* below *node*. Only looked for where something does."""
+    for depth, token in enumerate(ref):
         if not isinstance(node, dict):
-            raise RefMismatchError(ref[:depth], node)
+            return RefMismatchError(ref[:depth], node)
         node = node.get(token)
-    return node
+    raise AssertionError("every spot on the way is an object")
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,10 +451,18 @@ def is_secret(names: Iterable[str], field_type: FieldType | None = None) -> bool
     """Whether a value at a path of *names* must not be printed. Booleans tell nothing."""
     if field_type is FieldType.BOOLEAN:
         return False
-    plain = [name.lower().replace("-", "").replace("_", "") for name in names]
-    return any(
-        name in _SECRET_NAMES or any(word in name for word in _SECRET_WORDS) for name in plain
-    )
+    return any(map(_names_secret, names))
+
+
+def _names_secret(name: str) -> bool:
+    # Keys of objects are of any length, and few that are long come twice.
+    return _says_secret(name) if len(name) <= _KEPT_CHARS else _says_secret.__wrapped__(name)
+
+
+@lru_cache(maxsize=1024)
+def _says_secret(name: str) -> bool:
+    plain = name.lower().replace("-", "").replace("_", "")
+    return plain in _SECRET_NAMES or any(word in plain for word in _SECRET_WORDS)
 
 
 def native_groups(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, CompiledGroup]:

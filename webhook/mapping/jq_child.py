@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.errors import EvaluationError
+from webhook.errors import JqUnavailableError
 from webhook.mapping.limits import WorkerLimits
 
 _WORKER = Path(__file__).absolute().with_name("jq_worker.py")
@@ -71,7 +71,7 @@ class Child:
         Start it.
 
         Raises:
-            EvaluationError: it does not start; the text says why.
+            JqUnavailableError: it does not start; the text says why.
         """
         self._limits = limits
         numbers = (limits.memory_mib << 20, limits.compile_ms, limits.answer_max_bytes)
@@ -101,7 +101,7 @@ class Child:
 
             # No object was seen yet, so that its words can be shown.
             words = self._last_words.decode(errors="replace").strip().rpartition("\n")[2]
-            raise EvaluationError(f"the jq worker does not start: {words or e}") from e
+            raise JqUnavailableError(f"the jq worker does not start: {words or e}") from e
 
     def is_alive(self) -> bool:
         return self._process.poll() is None

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from webhook.errors import EvaluationError
+from webhook.errors import JqUnavailableError
 from webhook.mapping.jq_child import Answer, Child
 from webhook.mapping.limits import WorkerLimits
 
@@ -27,15 +27,15 @@ class Lane:
 
         Raises:
             DiedError: the child died of the program.
-            EvaluationError: the child is busy or can't be started.
+            JqUnavailableError: the child is busy or can't be started.
         """
         left_s = begin_until - time.monotonic()
         if left_s <= 0 or not self._lock.acquire(timeout=left_s):
-            raise EvaluationError("jq was busy with other objects for too long")
+            raise JqUnavailableError("jq was busy with other objects for too long")
 
         try:
             if self._closed:
-                raise EvaluationError("the jq worker is closed")
+                raise JqUnavailableError("the jq worker is closed")
 
             if self._child is None or not self._child.is_alive():
                 self._end_child()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from webhook.errors import EvaluationError
 from webhook.mapping.answers import JqAnswers, Question, UnansweredError, answered
@@ -78,19 +77,20 @@ def answer_by_jq(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """
-    What one selector found.
+    What one selector found. A tuple, as `Located` is.
 
-    A path of *paths* leads to an object, or to nothing where one may be created; *mismatches*
-    are the spots where something of another type stands in the way.
+    A path of *paths* leads to an object, or to nothing where one may be created; *nodes* are what
+    stood at each of them when it was found. *mismatches* are the spots where something of another
+    type stands in the way.
     """
 
     paths: tuple[Path, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
     # They are another selector's, which has its own defaults: these are only judged.
     are_borrowed: bool = False
+    nodes: tuple[Any, ...] = ()
 
 
 class Locator:
@@ -150,38 +150,42 @@ class Locator:
     def _locate(self, selector: CompiledSelector) -> Places:
         plain = selector.query.plain
         mismatches: list[Mismatch] = []
+        candidates: Sequence[Path]
         if plain is not None:
-            located = plain.locate(self._document)
-            candidates = located.paths
-            mismatches += located.mismatches
+            found = plain.walk(self._document)
+            candidates, nodes, mismatches = found.paths, found.nodes, found.mismatches
         else:
             try:
                 candidates = self._jq_places[selector.query.source]
             except KeyError:
                 raise EvaluationError(f"selector {selector.name}: not evaluated") from None
-        paths: dict[Path, None] = {}
-        absent: list[Path] = []
-        for path in candidates:
-            node = lookup(self._document, path)
+            nodes = [lookup(self._document, path) for path in candidates]
+        places: dict[Path, Any] = {}
+        has_absent = False
+        for path, node in zip(candidates, nodes, strict=True):
             if isinstance(node, dict):
-                paths[path] = None
+                places[path] = node
             elif node is None:
-                absent.append(path)
+                has_absent = True
             else:
                 mismatches.append(Mismatch(path, "object", json_type(node)))
-        if selector.creates is not None and (absent or not paths or selector.parent):
+        if selector.creates is not None and (
+            has_absent
+            or not places
+            or (selector.parent is not None and selector.name not in self._mapping.complete)
+        ):
             wanted = [
                 path
                 for path in self._creatable(selector)
-                if path not in paths and is_free(self._document, path)
+                if path not in places and is_free(self._document, path)
             ]
             for path in self._selected_once_there(selector, wanted, candidates):
-                paths[path] = None
+                places[path] = None
         same_as = selector.same_as
-        if same_as is not None and not paths and self._is_same(same_as):
+        if same_as is not None and not places and self._is_same(same_as):
             lender = self.places(self._mapping.selectors[same_as.spec_selector])
-            return Places(lender.paths, lender.mismatches, are_borrowed=True)
-        return Places(tuple(paths), tuple(mismatches))
+            return Places(lender.paths, lender.mismatches, are_borrowed=True, nodes=lender.nodes)
+        return Places(tuple(places), tuple(mismatches), False, tuple(places.values()))
 
     def _is_same(self, same_as: SameAs) -> bool:
         return not same_as.when or self._document.get(same_as.when) is True
@@ -247,15 +251,19 @@ def item_name(selector: CompiledSelector, document: dict[str, Any], path: Path) 
     """
     parts: list[str] = []
     node: Any = document
+    literals = selector.literals
     for token in path:
-        if isinstance(node, list) and isinstance(token, int):
+        if isinstance(node, dict):
+            node = node.get(token)
+        elif isinstance(node, list) and isinstance(token, int):
             node = node[token] if token < len(node) else None
             name = node.get("name") if isinstance(node, dict) else None
             parts.append(name if isinstance(name, str) and name else str(token))
+            continue
         else:
-            node = node.get(token) if isinstance(node, dict) else None
-            if token not in selector.literals:
-                parts.append(str(token))
+            node = None
+        if token not in literals:
+            parts.append(str(token))
     return "/".join(parts)
 
 

@@ -58,6 +58,20 @@ def _walk(steps: Sequence[Step], found: list[Pattern]) -> list[Pattern]:
     return found
 
 
+def keeps_absent(query: PlainQuery) -> bool:
+    """Whether a walk of *query* shows an absent place as it shows one that is there."""
+    return not query.any_case and _drops_nothing(query.steps)
+
+
+def _drops_nothing(steps: Sequence[Step]) -> bool:
+    return all(
+        all(_drops_nothing(own) for own in step.alternatives)
+        if isinstance(step, Union)
+        else isinstance(step, Names | Index | Each)
+        for step in steps
+    )
+
+
 def can_select(query: PlainQuery, place: Pattern) -> bool:
     """
     Whether *query* selects an object at *place*, which stands below objects and lists only.

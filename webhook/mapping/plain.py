@@ -73,16 +73,20 @@ class PlainQuery:
         Raises:
             EvaluationError: more than `MAX_PLACES` places, or far more values on the way.
         """
+        found = self.walk(document)
+        return Located(tuple(found.paths), tuple(found.mismatches))
+
+    def walk(self, document: Any) -> Found:
+        """As `locate`, with what stands at each of the places."""
         found = Found()
         self._visitor((), document, found)
         if len(found.paths) > MAX_PLACES:
             raise EvaluationError(f"{self.source!r} selected more than {MAX_PLACES} places")
 
-        if not found.mismatches:
-            return Located(tuple(found.paths))
-
-        # Two alternatives with a common beginning meet the same wrong value twice.
-        return Located(tuple(found.paths), tuple(dict.fromkeys(found.mismatches)))
+        if found.mismatches:
+            # Two alternatives with a common beginning meet the same wrong value twice.
+            found.mismatches = list(dict.fromkeys(found.mismatches))
+        return found
 
 
 def parse_plain(source: str, *, any_case: Sequence[str] = ()) -> PlainQuery | None:

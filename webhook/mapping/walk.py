@@ -44,12 +44,13 @@ class Located(NamedTuple):
 
 
 class Found:
-    """What one walk has found so far."""
+    """What one walk has found so far: *paths*, what stands at each of them, and mismatches."""
 
-    __slots__ = ("_values", "mismatches", "paths")
+    __slots__ = ("_values", "mismatches", "nodes", "paths")
 
     def __init__(self) -> None:
         self.paths: list[Path] = []
+        self.nodes: list[Any] = []
         self.mismatches: list[Mismatch] = []
         self._values = 0
 
@@ -260,8 +261,9 @@ def depth_of(steps: Iterable[Step]) -> int:
     return sum(step.depth for step in steps)
 
 
-def _take_down(path: Path, _value: Any, found: Found) -> None:
+def _take_down(path: Path, value: Any, found: Found) -> None:
     found.paths.append(path)
+    found.nodes.append(value)
 
 
 def visitor_of(steps: Sequence[Step], then: Visitor = _take_down) -> Visitor:

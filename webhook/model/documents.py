@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,7 +28,7 @@ from pydantic.alias_generators import to_camel
 
 from webhook.errors import SpecError
 from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, GroupVersionKind, type_hint
-from webhook.model.names import did_you_mean
+from webhook.model.names import did_you_mean, is_dns_label, is_dns_name
 from webhook.model.scopes import Scope
 from webhook.model.values import FieldType, json_type
 
@@ -349,11 +350,33 @@ class ScaleSpec(Spec):
     field: str
 
 
+def _check_kind_names(kind: GroupVersionKind) -> GroupVersionKind:
+    """What no API server serves would, in a registration, stand for other kinds or for none."""
+    for part, text, fits in (
+        ("group", kind.group, not kind.group or is_dns_name(kind.group)),
+        ("version", kind.version, is_dns_label(kind.version)),
+        ("kind", kind.kind, is_dns_label(kind.kind.lower())),
+    ):
+        if not fits:
+            raise ValueError(f"{part} {text!r} is no name of Kubernetes")
+    return kind
+
+
+def _check_plural(text: str) -> str:
+    if text and not is_dns_label(text):
+        raise ValueError(f"must be a plural in lower case, as in `kubectl get`, not {text!r}")
+    return text
+
+
+NamedKind = Annotated[Kind, AfterValidator(_check_kind_names)]
+Plural = Annotated[str, AfterValidator(_check_plural)]
+
+
 class SpecMappingSpec(Spec):
-    workload_type: Kind
+    workload_type: NamedKind
     description: str = ""
     # The plural by which the API server serves the kind; the lower-case kind + s if empty.
-    resource: str = ""
+    resource: Plural = ""
     spec_selectors: dict[str, SpecSelectorSpec] = Field(min_length=1, max_length=MAX_SPEC_SELECTORS)
     scale: ScaleSpec | None = None
 

@@ -59,6 +59,47 @@ def differs_in_case(one: GroupVersionKind, other: GroupVersionKind) -> bool:
     )
 
 
+# Groups of this form are the Kubernetes project's own: the API server takes a CRD of them only with
+# its approval ("api-approved.kubernetes.io"), and none of a group without a dot.
+_KUBERNETES_DOMAINS = ("k8s.io", "kubernetes.io")
+# What is a workload among these, whatever else they hold now or later.
+_KUBERNETES_WORKLOADS = {
+    "": frozenset({"Pod", "PodTemplate", "ReplicationController"}),
+    "apps": frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}),
+    "batch": frozenset({"CronJob", "Job"}),
+    # An operator's, older than the rule.
+    "sparkoperator.k8s.io": frozenset({"ScheduledSparkApplication", "SparkApplication"}),
+}
+
+
+def why_never_registered(kind: GroupVersionKind) -> str:
+    """
+    Why the API server is never told to ask us about *kind*, as what follows a "because"; ``""``
+    where it may be told to.
+
+    Our own failure must not keep a cluster from starting or healing. Of what is Kubernetes' own
+    only workloads are let in, by name: the rest (roles, service accounts, leases, priority classes,
+    nodes, ...) the control plane writes as it starts and for everybody, and waits for.
+
+    Whatever judges what a cluster holds (`admission.existing.kinds_to_judge`) leaves out the same:
+    a report of what no admission looks at would be of no use.
+    """
+    if kind.group == POLICY_GROUP:
+        return "documents of Gatewright have an entry of their own"
+    if not _is_kubernetes_own(kind.group) or kind.kind in _KUBERNETES_WORKLOADS.get(kind.group, ()):
+        return ""
+    return (
+        "of Kubernetes' own kinds only workloads are: the others are written by the control plane,"
+        " which has to start while no Gatewright answers"
+    )
+
+
+def _is_kubernetes_own(group: str) -> bool:
+    if "." not in group:
+        return True
+    return any(group == known or group.endswith(f".{known}") for known in _KUBERNETES_DOMAINS)
+
+
 # Names of native workload types in policies (`spec.workloadType`), and their kinds.
 NATIVE_KINDS = {
     "workspace": GroupVersionKind(WORKLOAD_GROUP, VERSION, "Workspace"),

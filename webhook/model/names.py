@@ -1,8 +1,9 @@
-"""Names that somebody may have meant: the end of a message about an unknown one."""
+"""Names: which can be one, and which one somebody may have meant by another."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 # The default of difflib; lower ones suggest names that have little in common with the given one.
@@ -13,6 +14,21 @@ _MAX_CHARS = 128
 
 # More would hide the message that the list ends.
 _MAX_LISTED = 10
+
+
+# Kubernetes: "Object Names and IDs", RFC 1123.
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_NAME_MAX_CHARS = 253
+
+
+def is_dns_label(text: str) -> bool:
+    """Whether *text* is a label in lower case, as plurals and versions are."""
+    return _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_name(text: str) -> bool:
+    """Whether *text* is one or more labels with dots between them, as groups are."""
+    return len(text) <= _DNS_NAME_MAX_CHARS and all(map(is_dns_label, text.split(".")))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

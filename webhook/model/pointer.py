@@ -19,6 +19,12 @@ def escape_token(token: str | int) -> str:
 
 def to_pointer(path: Path) -> str:
     """The JSON pointer of *path*: `/spec/containers/0`; the whole document is ``""``."""
+    if not path:
+        return ""
+    # Each change is told by its pointer, and hardly any has a token to escape.
+    joined = "/".join(map(str, path))
+    if "~" not in joined and joined.count("/") == len(path) - 1:
+        return f"/{joined}"
     return "".join([f"/{escape_token(token)}" for token in path])
 
 

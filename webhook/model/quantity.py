@@ -11,6 +11,7 @@ import re
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from webhook.errors import QuantityError
@@ -22,6 +23,9 @@ MIB = 2**20
 
 # Nobody writes a number of this length; Python itself refuses digits from 4,300 on.
 MAX_CHARS = 1024
+
+# Texts up to this length are read once and then known.
+_KEPT_CHARS = 24
 
 # Of a text that is quoted in a message.
 MAX_SHOWN_CHARS = 40
@@ -144,8 +148,14 @@ def _read(value: object) -> tuple[Amount, _Family]:
         # A number has no spelling to keep: Kubernetes writes 1e21 where repr has 1e+21.
         return _read_text(str(value))[0], _Family.DECIMAL
     if isinstance(value, str):
-        return _read_text(value)
+        return _read_known(value) if len(value) <= _KEPT_CHARS else _read_text(value)
     raise QuantityError(f"{_show(value)} is not a Kubernetes quantity")
+
+
+# A few dozen amounts are nearly all that the objects of a cluster ask for.
+@lru_cache(maxsize=4096)
+def _read_known(text: str) -> tuple[Amount, _Family]:
+    return _read_text(text)
 
 
 def _read_text(text: str) -> tuple[Amount, _Family]:

@@ -9,7 +9,7 @@ hold, and of two defaults the GVKPolicy's counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import cached_property
@@ -17,11 +17,13 @@ from typing import Any
 
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
 from webhook.mapping.fields import Field, read_ref
+from webhook.mapping.homes import NO_HOME
 from webhook.mapping.programs import Expression
 from webhook.mapping.server_items import ItemPattern
 from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
+from webhook.model.pointer import to_pointer
 from webhook.model.scopes import Branch, Scope
 from webhook.model.values import FieldType
 from webhook.policy.rules.enforcement import (
@@ -34,6 +36,7 @@ from webhook.policy.rules.enforcement import (
     Slot,
 )
 from webhook.policy.rules.item_names import EXCLUDE, value_attribute
+from webhook.policy.rules.kept import KeptValues
 
 # The selector that finds the main container of each pod template.
 MAIN_CONTAINER = "mainContainer"
@@ -97,6 +100,52 @@ class FieldPlan:
         return (*self.sets[:1], *self.judges, *self.defaults[:1])
 
     @cached_property
+    def absent_rules(self) -> tuple[Enforcement, ...]:
+        """Those of *rules* that an absent value can break."""
+        return tuple([rule for rule in self.rules if rule.rule in (Rule.REQUIRED, Rule.SET)])
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether what rules look at is simply what stands at *ref*."""
+        return self.field.home is NO_HOME and self.field.having is None and not self.own_items
+
+    @cached_property
+    def kept(self) -> KeptValues | None:
+        """
+        Values that were found to keep all rules; None where that depends on more than the value.
+
+        What else `is_related` asks of a set is not among them.
+        """
+        depends = not self.is_plain or self.copy_of is not None or self.derived is not None
+        return None if depends else KeptValues()
+
+    def is_related(self, enforcement: Enforcement) -> bool:
+        """Whether another value of the place could stand against what *enforcement* writes."""
+        field, meaning = self.field, enforcement.meaning
+        listed = field.item_not_without
+        return bool(
+            field.home.special
+            or field.not_below
+            or field.not_above
+            or (meaning is True and field.not_without)
+            or (meaning is False and (field.not_with or field.not_with_item))
+            or (listed is not None and listed.item in (meaning or ()))
+        )
+
+    @cached_property
+    def pointer(self) -> str:
+        """*ref* as the end of a JSON pointer."""
+        return to_pointer(self.ref)
+
+    @cached_property
+    def is_set_related(self) -> bool:
+        return any(self.is_related(rule) for rule in self.sets[:1])
+
+    @cached_property
+    def is_default_related(self) -> bool:
+        return any(self.is_related(rule) for rule in self.defaults[:1])
+
+    @cached_property
     def minimum(self) -> Enforcement | None:
         return next((rule for rule in self.judges if rule.rule is Rule.MIN), None)
 
@@ -143,7 +192,11 @@ class ItemPlan:
     presence: tuple[tuple[str | None, Enforcement], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+# What writes sorts by this: a share of a GPU before whole ones, which it rules out, then by rank.
+Rank = tuple[bool, tuple[bool, int]]
+
+
+@dataclass(frozen=True)
 class SelectorPlan:
     """
     What is enforced at the places of one selector, or *above* so many levels of them: 1 for the
@@ -156,6 +209,27 @@ class SelectorPlan:
     above: int = 0
     # Fields that are read with the help of jq.
     computed: tuple[FieldPlan, ...] = ()
+
+    @cached_property
+    def setting(self) -> tuple[tuple[Rank, FieldPlan], ...]:
+        """The fields that are set, each with the rank of what counts."""
+        return tuple([(_rank(plan, plan.sets[0]), plan) for plan in self.fields if plan.sets])
+
+    @cached_property
+    def defaulting(self) -> tuple[tuple[Rank, FieldPlan], ...]:
+        """The fields that have a default, each with the rank of what counts."""
+        return tuple(
+            [(_rank(plan, plan.defaults[0]), plan) for plan in self.fields if plan.defaults]
+        )
+
+    @cached_property
+    def judging(self) -> tuple[FieldPlan, ...]:
+        """The fields that a value is judged at."""
+        return tuple([plan for plan in self.fields if plan.rules])
+
+
+def _rank(plan: FieldPlan, enforcement: Enforcement) -> Rank:
+    return plan.field.home.special != "gpuShare", enforcement.rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,6 +644,11 @@ class PolicySet:
         for policy in sorted(policies, key=lambda policy: age(policy.document)):
             self._by_kind.setdefault(policy.kind, []).append(policy)
         self._plans: dict[tuple[GroupVersionKind, tuple[int, ...]], Plan] = {}
+
+    @property
+    def kinds(self) -> Set[GroupVersionKind]:
+        """The kinds that some policy concerns, be it one that is only tried."""
+        return self._by_kind.keys()
 
     def policies_of(self, kind: GroupVersionKind) -> Sequence[CompiledPolicy]:
         """The policies in force that concern *kind* on any branch, the oldest first."""

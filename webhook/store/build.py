@@ -35,7 +35,7 @@ from webhook.model.documents import (
     parse_document,
     revision_of,
 )
-from webhook.model.kinds import POLICY_GROUP, GroupVersionKind
+from webhook.model.kinds import POLICY_GROUP, GroupVersionKind, why_never_registered
 from webhook.model.manifests import Manifest
 from webhook.model.names import did_you_mean
 from webhook.model.rightsizing.documents import KINDS as RIGHTSIZING_KINDS
@@ -274,6 +274,7 @@ class _Builder:
         self._advise_on_others(mappings)
         self._advise_on_served()
         self._advise_on_case(mappings)
+        self._advise_on_registering(mappings)
         documents = tuple(sorted(self._in_force, key=lambda document: document.key))
         around = self._around()
         revision = revision_of([[d.key, d.revision] for d in documents] + [self._around_revision()])
@@ -745,6 +746,13 @@ class _Builder:
                     f"{kind} differs from {twin.kind}, which {twin.source} is for, in case only;"
                     " kinds are told apart by case, and hardly a cluster has both",
                 )
+
+    def _advise_on_registering(self, mappings: Mapping[GroupVersionKind, CompiledMapping]) -> None:
+        """Say of mappings in force that the API server asks nobody about their kind."""
+        for kind, mapping in mappings.items():
+            if not mapping.builtin and (why := why_never_registered(kind)):
+                problem = f"{kind} is never registered with the API server, because {why}"
+                self._advise(mapping.source, "spec.workloadType", problem)
 
     # -- problems ---------------------------------------------------------------------------
 

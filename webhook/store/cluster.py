@@ -160,7 +160,7 @@ class ClusterStore:
         # Told after every event of a document, and after every build.
         self._news = asyncio.Event()
         self._in_force = asyncio.Event()
-        self.on_documents: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
         labels = frozenset([*settings.project_labels, settings.department_label])
         self._namespaces: Informer[SeenNamespace] = Informer(
             client,
@@ -261,8 +261,13 @@ class ClusterStore:
         self._around = None
         self._changed.set()
 
+    def on_documents(self, listener: Callable[[], None]) -> None:
+        """Have *listener* called after every event of a document and after every build."""
+        self._listeners.append(listener)
+
     def _document_event(self) -> None:
-        self.on_documents()
+        for listener in self._listeners:
+            listener()
         news, self._news = self._news, asyncio.Event()
         news.set()
 

@@ -56,17 +56,21 @@ class SeenRecommendation:
 
 @dataclass(frozen=True, slots=True)
 class SeenOwner:
-    """Of a ReplicaSet or Job its own owner, and by which annotations its pods are left alone."""
+    """
+    Of a ReplicaSet or Job its own owner, and by which annotations its pods are left alone. One that
+    *is_ending* is being deleted.
+    """
 
     name: str
     resource_version: str
     uid: str
     owner: OwnerRef | None
     controls: Controls
+    is_ending: bool = False
 
     @property
     def change_key(self) -> object:
-        return self.uid, self.owner, self.controls
+        return self.uid, self.owner, self.controls, self.is_ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,14 @@ def decode_owner(raw: bytes) -> SeenOwner:
     is_controlled = PAUSE_UNTIL in annotations or SKIP_CONTAINERS in annotations
     controls = Controls.of(annotations) if is_controlled else NO_CONTROLS
     owner = controller_of(metadata.owners)
-    return SeenOwner(metadata.key, metadata.resource_version, metadata.uid, owner, controls)
+    return SeenOwner(
+        metadata.key,
+        metadata.resource_version,
+        metadata.uid,
+        owner,
+        controls,
+        metadata.deleted is not None,
+    )
 
 
 def decode_quota(raw: bytes) -> SeenRoom:

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webhook.catalog.pod_makers import pod_makers
 from webhook.errors import MissingReferenceError, SpecError
+from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest
 from webhook.model.rightsizing.documents import (
     DEFAULT_NAMESPACE,
@@ -22,6 +24,7 @@ from webhook.model.rightsizing.documents import (
     warnings_of,
 )
 from webhook.model.rightsizing.policies import DocumentKey, Strategy
+from webhook.model.rightsizing.workload_types import type_of
 from webhook.store.build import SourceFile
 from webhook.store.changes import ChangeCheck
 from webhook.store.snapshot import DocumentProblem, ProblemReason
@@ -48,14 +51,16 @@ def check_rightsizing(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     strategies: Mapping[DocumentKey, Strategy | None] | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> ChangeCheck:
     """
     What would come of writing *manifest*, which is called by its kind and name.
 
-    *strategies* are all that there are; with None nothing is said about a missing one.
+    *strategies* are all that there are; with None nothing is said about a missing one. *kinds* are
+    from `kinds_of`; with None nothing is said about those.
     """
     key = key_of(manifest, namespace=namespace)
-    found = _problems_of(manifest, f"{key.kind} {key.name}", namespace, strategies)
+    found = _problems_of(manifest, f"{key.kind} {key.name}", namespace, strategies, kinds)
     return ChangeCheck(
         problems=tuple([problem for problem in found if not problem.warning]),
         missing=tuple([p for p in found if p.reason is ProblemReason.REFERENCE_NOT_FOUND]),
@@ -63,8 +68,25 @@ def check_rightsizing(
     )
 
 
-def check_sources(sources: Iterable[SourceFile]) -> RightsizingCheck:
-    """All documents in *sources* as one set: they may refer to one another."""
+def kinds_of(mapped: Iterable[GroupVersionKind]) -> Mapping[str, str]:
+    """
+    The *mapped* kinds that have a group, as `scope.workloadTypes` names them.
+
+    With each the kind that its pods are of, where it is known not to make these itself.
+    """
+    known = pod_makers()
+    names = [type_of(kind.group, kind.kind) for kind in mapped if kind.group]
+    return {name: known[name].makes if name in known else "" for name in names}
+
+
+def check_sources(
+    sources: Iterable[SourceFile], *, kinds: Mapping[str, str] | None = None
+) -> RightsizingCheck:
+    """
+    All documents in *sources* as one set: they may refer to one another.
+
+    *kinds* are from `kinds_of`; with None nothing is said about those.
+    """
     manifests = [
         manifest
         for source in sources
@@ -76,7 +98,7 @@ def check_sources(sources: Iterable[SourceFile]) -> RightsizingCheck:
     readable = 0
     first: dict[DocumentKey, Manifest] = {}
     for manifest in manifests:
-        found = _problems_of(manifest.value, manifest.name, DEFAULT_NAMESPACE, strategies)
+        found = _problems_of(manifest.value, manifest.name, DEFAULT_NAMESPACE, strategies, kinds)
         key = key_of(manifest.value)
         twin = first.setdefault(key, manifest)
         if twin is not manifest and key.name:
@@ -110,9 +132,10 @@ def _problems_of(
     name: str,
     namespace: str,
     strategies: Mapping[DocumentKey, Strategy | None] | None,
+    kinds: Mapping[str, str] | None,
 ) -> list[DocumentProblem]:
     try:
-        told = warnings_of(manifest, namespace=namespace, strategies=strategies)
+        told = warnings_of(manifest, namespace=namespace, strategies=strategies, kinds=kinds)
     except ExceptionGroup as group:
         return [DocumentProblem(name, error.path, error.problem) for error in _leaves(group)]
     return [_warning(name, error) for error in told]

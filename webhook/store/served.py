@@ -1,11 +1,11 @@
-"""What the API server serves of the groups that mappings are for."""
+"""What the API server serves of the groups that somebody wants to know about."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NoReturn
+from typing import Generic, NoReturn, TypeVar
 
 from webhook.errors import WebhookError
 
@@ -14,15 +14,17 @@ log = logging.getLogger("gatewright.store")
 # The versions in which each kind of a group is served.
 KindVersions = Mapping[str, Sequence[str]]
 
+_Told = TypeVar("_Told")
+
 # A CRD that comes is seen so soon. A look takes a call or two for each group of our users' own.
 LOOK_PERIOD_S = 10.0
 # An API server that takes longer (for another, behind it) is asked again later.
 _LOOK_S = 1.0
 
 
-class ServedGroups:
+class ServedGroups(Generic[_Told]):
     """
-    Keeps *known* at what is served of the groups that *wanted* names.
+    Keeps *known* at what *fetch* tells of the groups (or group versions) that *wanted* names.
 
     Of a group that can't be looked at nothing is known, or what was. *known* is replaced, never
     edited, and *on_change* is told.
@@ -30,13 +32,13 @@ class ServedGroups:
 
     def __init__(
         self,
-        fetch: Callable[[str], Awaitable[KindVersions]],
+        fetch: Callable[[str], Awaitable[_Told]],
         wanted: Callable[[], Collection[str]],
         on_change: Callable[[], None],
         *,
         period_s: float = LOOK_PERIOD_S,
     ) -> None:
-        self.known: Mapping[str, KindVersions] = {}
+        self.known: Mapping[str, _Told] = {}
         self._fetch = fetch
         self._wanted = wanted
         self._on_change = on_change
@@ -70,7 +72,7 @@ class ServedGroups:
             return
         self._replace({**self.known, group: kinds})
 
-    def _replace(self, known: Mapping[str, KindVersions]) -> None:
+    def _replace(self, known: Mapping[str, _Told]) -> None:
         if known != self.known:
             self.known = known
             self._on_change()

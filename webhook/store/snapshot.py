@@ -9,7 +9,7 @@ from enum import StrEnum
 from webhook.errors import NotReadyError
 from webhook.mapping.compiled import CompiledMapping
 from webhook.model.documents import Document
-from webhook.model.kinds import GroupVersionKind
+from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
 from webhook.policy.checks.contradictions import Territory
@@ -100,6 +100,18 @@ class Snapshot:
     sources: tuple[object, ...] = field(default=(), compare=False, repr=False)
     # For the next build.
     memo: Memo = field(default_factory=Memo, compare=False, repr=False)
+
+    @property
+    def concerned_kinds(self) -> tuple[GroupVersionKind, ...]:
+        """
+        The kinds with a mapping on which something is judged or tried, in the order of their names.
+
+        Of native ones the workload API itself asks something.
+        """
+        concerned = self.policies.kinds
+        return tuple(
+            sorted([kind for kind in self.mappings if kind in concerned or kind in NATIVE_TYPE_OF])
+        )
 
     def branch(self, namespace: str, *, project: str | None = None) -> Branch:
         """

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from webhook.clients.kube import KubeClient
 from webhook.errors import KubeError
 from webhook.model.documents import Document
+from webhook.model.rightsizing.times import format_time
 from webhook.store.cluster import API_PATH, PLURALS, ClusterStore, SeenDocument, title_of
 from webhook.store.conditions import conditions_of, status_of
 from webhook.store.snapshot import DocumentProblem, Snapshot
@@ -30,8 +31,8 @@ class StatusWriter:
     """
     Keeps the status of each document at what *store* made of it.
 
-    What stands there already is not written again, so several replicas that think the same don't
-    disturb one another; one that knows an older version of a document loses against the newer.
+    Of several replicas only the leader does. What stands there already is not written again, and
+    one that led before, and knows an older version of a document, loses against the newer.
     """
 
     def __init__(self, client: KubeClient, store: ClusterStore, metrics: Metrics) -> None:
@@ -42,11 +43,13 @@ class StatusWriter:
         self._told: set[tuple[int, str]] = set()
         # What was found to be as it should, and by which snapshot.
         self._settled: dict[tuple[str, str], tuple[SeenDocument, Snapshot]] = {}
-        store.on_documents = self._wanted.set
+        store.on_documents(self._wanted.set)
 
     async def run(self) -> NoReturn:
         """Write until cancelled. No failure ends it."""
         calls = asyncio.Semaphore(_CALLS)
+        # Whoever wrote until now may not have come to everything.
+        self._wanted.set()
         while True:
             await self._wanted.wait()
             await asyncio.sleep(_GATHER_S)
@@ -64,7 +67,7 @@ class StatusWriter:
         snapshot = self._store.current.snapshot
         problems = _by_document(snapshot.problems)
         in_force = {document.key: document for document in snapshot.documents}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_time(datetime.now(UTC).replace(microsecond=0))
         due = []
         known, self._settled = self._settled, {}
         for seen in self._store.documents():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import cache
 
 from prometheus_client import (
     CollectorRegistry,
@@ -86,6 +88,12 @@ class Metrics:
         self.http_requests = self._counter(
             "gatewright_http_requests_total", "HTTP requests answered.", ["path", "code"]
         )
+        # Looking a series up by its labels costs as much as counting in it, on every review.
+        self._review_seconds_of = cache(self.review_seconds.labels)
+        self._reviews_of = cache(self.reviews.labels)
+        self._violations_of = cache(self.violations.labels)
+        self._changes_of = cache(self.changes.labels)
+        self._http_requests_of = cache(self.http_requests.labels)
         self.snapshot_info = self._gauge(
             "gatewright_snapshot_info", "The snapshot in force; always 1.", ["revision"]
         )
@@ -133,7 +141,52 @@ class Metrics:
         )
         self.certificate_failures = self._counter(
             "gatewright_certificate_reload_failures_total",
-            "Changed certificate files that could not be used.",
+            "Changed certificates that could not be used.",
+        )
+        self.authority_not_after = self._gauge(
+            "gatewright_certificate_authority_not_after_timestamp_seconds",
+            "When the authority that signed it ends; NaN where that is not known.",
+        )
+        self.authority_not_after.set(math.nan)
+        self.certificate_writes = self._counter(
+            "gatewright_certificate_writes_total",
+            "Writes of the Secret with the certificates. outcome: written, conflict, failed.",
+            ["outcome"],
+        )
+
+        self.events = self._counter(
+            "gatewright_events_total",
+            "Events about denials. outcome: created, updated, dropped, failed.",
+            ["outcome"],
+        )
+        self.scans = self._counter(
+            "gatewright_scans_total",
+            "Looks of the leader at what already runs. outcome: done, failed.",
+            ["outcome"],
+        )
+        self.scan_time = self._gauge(
+            "gatewright_scan_timestamp_seconds",
+            "When the last such look ended; 0 if there is none.",
+        )
+        self.scan_seconds = self._gauge(
+            "gatewright_scan_duration_seconds", "How long the last such look took."
+        )
+        self.scan_objects = self._gauge(
+            "gatewright_scan_objects", "Objects that the last such look judged."
+        )
+        self.scan_unlisted_kinds = self._gauge(
+            "gatewright_scan_unlisted_kinds",
+            "Kinds that the last such look was not allowed to list.",
+        )
+        self.open_violations = self._gauge(
+            "gatewright_open_violations",
+            "What runs and breaks a rule. result: fail, warn (of policies only tried), error.",
+            ["result"],
+        )
+        self.report_writes = self._counter(
+            "gatewright_report_writes_total",
+            "Writes of policy reports. outcome: written, removed, conflict, failed.",
+            ["outcome"],
         )
 
     def observe_review(
@@ -150,18 +203,18 @@ class Metrics:
         # Others are not sent unless somebody registers them by hand.
         is_usual = operation in (Operation.CREATE, Operation.UPDATE)
         shown = operation.value if operation and is_usual else OTHER
-        self.review_seconds.labels(phase, shown, outcome.value).observe(duration_s)
-        self.reviews.labels(phase, outcome.value, "true" if dry_run else "false").inc()
+        self._review_seconds_of(phase, shown, outcome.value).observe(duration_s)
+        self._reviews_of(phase, outcome.value, "true" if dry_run else "false").inc()
         if decision is None:
             return
         for rule, count in Tally(broken.rule for broken in decision.violations).items():
-            self.violations.labels(rule.value).inc(count)
+            self._violations_of(rule.value).inc(count)
         for rule, count in Tally(change.rule for change in decision.changes).items():
-            self.changes.labels(rule.value).inc(count)
+            self._changes_of(rule.value).inc(count)
 
     def observe_http(self, path: str, code: int) -> None:
         """Count one HTTP answer; paths that are not ours are one."""
-        self.http_requests.labels(path if path in PATHS else OTHER, str(code)).inc()
+        self._http_requests_of(path if path in PATHS else OTHER, str(code)).inc()
 
     def show_snapshot(
         self,
@@ -183,6 +236,13 @@ class Metrics:
         self.document_problems.labels("error").set(errors)
         self.document_problems.labels("warning").set(warnings)
 
+    def forget_scan(self) -> None:
+        """Show no look at what runs: another replica has it."""
+        for gauge in (self.scan_time, self.scan_seconds, self.scan_objects):
+            gauge.set(0)
+        self.scan_unlisted_kinds.set(0)
+        self.open_violations.clear()
+
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The exposition text in a format that *accept* allows, and its content type."""
         encode, content_type = choose_encoder(accept)
@@ -195,12 +255,55 @@ class Metrics:
         return Gauge(name, text, labels, registry=self.registry)
 
 
+class ServerMetrics:
+    """What `serve` with a cluster has beside *metrics*, in the registry of these."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        registry = metrics.registry
+        self.leader = Gauge("gatewright_leader", "Whether this replica leads.", registry=registry)
+        self.lease_failures = _lease_failures(registry)
+        self.registration_writes = Counter(
+            "gatewright_registration_writes_total",
+            "Writes of our webhook configurations. outcome: written, repaired (somebody else had"
+            " changed it), conflict, failed.",
+            ["configuration", "outcome"],
+            registry=registry,
+        )
+        self.registration_present = Gauge(
+            "gatewright_registration_present",
+            "Whether our webhook configuration is there; at the leader.",
+            ["configuration"],
+            registry=registry,
+        )
+        self.registration_contested = Gauge(
+            "gatewright_registration_contested",
+            "Whether somebody else keeps changing what we fill in; at the leader.",
+            ["configuration"],
+            registry=registry,
+        )
+        self.registration_time = Gauge(
+            "gatewright_registration_checked_timestamp_seconds",
+            "When our webhook configuration was last seen to be as it should; at the leader.",
+            ["configuration"],
+            registry=registry,
+        )
+
+
+def _lease_failures(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "gatewright_lease_failures_total",
+        "Tries to take or keep the Lease of the leader that failed.",
+        registry=registry,
+    )
+
+
 class ReconcilerMetrics:
     """The metrics of `reconcile`, in the registry of *metrics*."""
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
         self.leader = Gauge("gatewright_leader", "Whether this replica leads.", registry=registry)
+        self.lease_failures = _lease_failures(registry)
         self.rounds = Counter(
             "gatewright_reconcile_rounds_total",
             "Looks at all workloads. outcome: done, not_ready, failed.",
@@ -227,8 +330,16 @@ class ReconcilerMetrics:
         )
         self.queries = Counter(
             "gatewright_prometheus_queries_total",
-            "Queries to Prometheus. outcome: answered, or what was wrong.",
+            "Queries to Prometheus. outcome: answered, unusable (there were series, and none that"
+            " could be used), or what was wrong.",
             ["outcome"],
+            registry=registry,
+        )
+        self.skipped_series = Counter(
+            "gatewright_prometheus_skipped_series_total",
+            "Series in answers of Prometheus that were not used. reason: otherNamespace, noPod,"
+            " noContainer, unusable (no number, an infinity, a negative value).",
+            ["reason"],
             registry=registry,
         )
         self.query_seconds = Histogram(

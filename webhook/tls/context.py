@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,13 +37,13 @@ class ServerTls:
         key: Path,
         *,
         client_ca: Path | None = None,
-        on_change: Callable[[datetime], None] = lambda _: None,
+        on_change: Callable[[Sequence[x509.Certificate]], None] = lambda _: None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Load the pair. *client_ca*: a certificate that a caller presents must be signed by it.
 
-        *on_change* is told when the pair in use ends, now and after each change.
+        *on_change* is told the chain in use, leaf first, now and after each change.
 
         Raises:
             SettingsError: a file cannot be read, the pair does not match, or it has ended.
@@ -64,19 +64,27 @@ class ServerTls:
             await asyncio.sleep(interval_s)
             self.check()
 
-    def check(self) -> bool:
-        """Take over changed files. True if a new pair is in use now."""
+    def check(self) -> None:
+        """Take over changed files; it is said if they are of no use."""
+        try:
+            self.reload()
+        except SettingsError as e:
+            self._on_failure()
+            log.error("changed certificate is not usable, the old one stays: %s", e)
+
+    def reload(self) -> bool:
+        """
+        Take over changed files. True if a new pair is in use now, False if nothing has changed.
+
+        Raises:
+            SettingsError: what has changed can't be used, and the old pair stays.
+        """
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return False
         # Before reading: a file that changes meanwhile is found at the next look.
         self._stamp = stamp
-        try:
-            self._current = self._load()
-        except SettingsError as e:
-            self._on_failure()
-            log.error("changed certificate is not usable, the old one stays: %s", e)
-            return False
+        self._current = self._load()
         log.info("changed certificate is in use")
         return True
 
@@ -86,10 +94,11 @@ class ServerTls:
 
     def _load(self) -> ssl.SSLContext:
         context = self._build()
-        not_after = self._not_after()
+        chain = self._read_chain()
+        not_after = chain[0].not_valid_after_utc
         if not_after <= datetime.now(UTC):
             raise SettingsError(f"the certificate {self._certificate} ended on {not_after:%F %T}Z")
-        self._on_change(not_after)
+        self._on_change(chain)
         return context
 
     def _build(self) -> ssl.SSLContext:
@@ -98,8 +107,7 @@ class ServerTls:
         # API servers ask for h2 first; we speak HTTP/1.1 and must say so.
         context.set_alpn_protocols(["http/1.1"])
         try:
-            # An empty password: one that is asked for on a terminal would stop the server.
-            context.load_cert_chain(self._certificate, self._key, password="")
+            _load_pair(context, self._certificate, self._key)
             if self._client_ca:
                 context.load_verify_locations(self._client_ca)
                 # Whoever presents none is refused by the routes that want one.
@@ -109,13 +117,11 @@ class ServerTls:
             raise SettingsError(f"no usable certificate in {files}: {_reason(e)}") from e
         return context
 
-    def _not_after(self) -> datetime:
+    def _read_chain(self) -> Sequence[x509.Certificate]:
         try:
-            # A chain stands leaf first.
-            leaf = x509.load_pem_x509_certificates(self._certificate.read_bytes())[0]
-        except (OSError, ValueError, IndexError) as e:
+            return x509.load_pem_x509_certificates(self._certificate.read_bytes())
+        except (OSError, ValueError) as e:
             raise SettingsError(f"{self._certificate} is not readable: {_reason(e)}") from e
-        return leaf.not_valid_after_utc
 
     def _files(self) -> tuple[Path, ...]:
         client_ca = (self._client_ca,) if self._client_ca else ()
@@ -132,6 +138,25 @@ class ServerTls:
             else:
                 stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return tuple(stamps)
+
+
+def pair_fault(certificate: Path, key: Path) -> str:
+    """
+    Why TLS serves no such pair, a key that is too short say; ``""`` if it does.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    try:
+        _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
+    except (ssl.SSLError, ValueError) as e:
+        return _reason(e)
+    return ""
+
+
+def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    # An empty password: one that is asked for on a terminal would stop the server.
+    context.load_cert_chain(certificate, key, password="")
 
 
 def _reason(error: Exception) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import ipaddress
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
@@ -30,7 +25,13 @@ CA_LIFE = LEAF_LIFE + timedelta(days=1)
 # Users of other webhooks ask for 2/3: a third of the life is left to notice that it failed.
 RENEW_AFTER = 2 / 3
 
-DEVELOPMENT_HOSTS = ("localhost", "127.0.0.1", "::1")
+# RFC 1123, with the wildcard of RFC 6125. What else a certificate can carry nobody asks for, and
+# with a number at the end it is a mistyped address.
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)(?!(?:.*\.)?[0-9]+\Z)(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*"
+    r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,6 @@ class Issued:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class CertificatePaths:
-    """Where a server's files are: the authority to trust, the certificate, its key."""
-
-    ca: Path
-    certificate: Path
-    key: Path
 
 
 def make_ca(
@@ -100,7 +92,6 @@ def make_leaf(
     life = min(life, ca.certificate.not_valid_after_utc - now)
     key = ec.generate_private_key(ec.SECP256R1())
     usage = ExtendedKeyUsageOID.CLIENT_AUTH if is_client else ExtendedKeyUsageOID.SERVER_AUTH
-    subject_key_id = ca.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
     builder = (
         _builder(_name(common_name), ca.certificate.subject, key.public_key(), now, life)
         .add_extension(
@@ -110,51 +101,24 @@ def make_leaf(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(digital_signature=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(subject_key_id.value),
-            critical=False,
-        )
+        .add_extension(_authority_key_identifier(ca.certificate), critical=False)
     )
     return Issued(builder.sign(ca.key, hashes.SHA256()), key)
 
 
-def ensure_development_certificate(
-    directory: Path, hosts: Sequence[str] = DEVELOPMENT_HOSTS, *, now: datetime | None = None
-) -> CertificatePaths:
+def issued_at(certificate: x509.Certificate) -> datetime:
     """
-    A certificate for *hosts* in *directory*, made unless a good one is there.
+    When *certificate* was made, as far as its own times tell: those made here are backdated.
 
-    `ca.crt`, `tls.crt` and `tls.key` are always made together. The authority's key is never
-    written: whoever trusts `ca.crt` must not fear that somebody signs with it later, and a new
-    authority costs no more than a new leaf. The set is made anew after 2/3 of its life, and
-    when a file is missing, broken, or does not fit the others. Hosts that it already had stay.
-
-    Raises:
-        OSError: *directory* cannot be made or written.
+    Of one made elsewhere this is up to an hour late, which is little of a life of days.
     """
-    now = now or datetime.now(UTC)
-    paths = CertificatePaths(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
-    # One that is there already is left as it is: it may be shared. The key is not, anyway.
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(directory / ".lock"):
-        leaf = _read_set(paths, now)
-        present = certificate_hosts(leaf) if leaf else ()
-        if leaf and set(map(_normal, hosts)) <= set(present) and now < renewal_time(leaf):
-            return paths
-
-        ca = make_ca("gatewright development CA", now=now)
-        made = make_leaf(ca, [*map(_normal, hosts), *present], now=now)
-        # The key first: a server that looks in between finds a pair that does not match, keeps
-        # what it has, and looks again.
-        _replace(paths.key, made.key_pem, mode=0o600)
-        _replace(paths.certificate, made.certificate_pem, mode=0o644)
-        _replace(paths.ca, ca.certificate_pem, mode=0o644)
-    return paths
+    start = certificate.not_valid_before_utc
+    return start + min(BACKDATED, (certificate.not_valid_after_utc - start) / 2)
 
 
 def renewal_time(certificate: x509.Certificate) -> datetime:
     """When 2/3 of the certificate's life are over."""
-    start = certificate.not_valid_before_utc
+    start = issued_at(certificate)
     return start + (certificate.not_valid_after_utc - start) * RENEW_AFTER
 
 
@@ -168,41 +132,32 @@ def certificate_hosts(certificate: x509.Certificate) -> tuple[str, ...]:
     return (*names.get_values_for_type(x509.DNSName), *addresses)
 
 
-def _read_set(paths: CertificatePaths, now: datetime) -> x509.Certificate | None:
-    """The certificate of *paths*, or None unless all three files are good and fit together."""
+def normal_host(host: str) -> str:
+    """One spelling per host: addresses as Python writes them, names in lower case."""
     try:
-        ca = x509.load_pem_x509_certificate(paths.ca.read_bytes())
-        leaf = x509.load_pem_x509_certificate(paths.certificate.read_bytes())
-        key = serialization.load_pem_private_key(paths.key.read_bytes(), password=None)
-        leaf.verify_directly_issued_by(ca)
-    except (OSError, ValueError, TypeError, InvalidSignature):
-        return None
-    is_private = paths.key.stat().st_mode & 0o077 == 0
-    in_time = leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc
-    return leaf if is_private and in_time and key.public_key() == leaf.public_key() else None
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower()
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    # A lock that the kernel drops with the process, so that a crash leaves none behind.
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def check_hosts(hosts: Sequence[str]) -> None:
+    """
+    Pass if a certificate can be for all of *hosts*.
+
+    Raises:
+        ValueError: one is neither a DNS name nor an IP address.
+    """
+    for host in hosts:
+        _general_name(host)
 
 
-def _replace(path: Path, content: bytes, *, mode: int) -> None:
-    # mkstemp makes it readable by the owner alone from the start.
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def is_host(host: str) -> bool:
+    """Whether a certificate can be for *host*."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        check_hosts([host])
+    except ValueError:
+        return False
+    return True
 
 
 def _builder(
@@ -218,29 +173,34 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
+        # No more than it lives, or two thirds of its life would be over when it is made.
+        .not_valid_before(now - min(BACKDATED, life))
         .not_valid_after(now + life)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
     )
+
+
+def _authority_key_identifier(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    try:
+        found = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    except x509.ExtensionNotFound:
+        # An authority that somebody else has made.
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]  # those that sign
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found.value)
 
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _normal(host: str) -> str:
-    """One spelling per host: addresses as Python writes them, names in lower case."""
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        return host.lower()
-
-
 def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        pass
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{host!r} is neither a DNS name nor an IP address")
+    return x509.DNSName(host)
 
 
 def _key_usage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -106,6 +107,88 @@ def test_a_pod_that_no_policy_concerns_is_injected_all_the_same() -> None:
     assert answer.decision.warnings == ()
 
 
+NOBODY = "policy recommendations, system"
+ONE = {"main": Decimal(1)}
+
+
+@pytest.mark.parametrize(
+    ("pod", "injection", "gpus", "changes"),
+    [
+        pytest.param(asking("4"), None, "4", [(NOTE, "main=1", None, NOBODY)], id="nothing-known"),
+        pytest.param(
+            asking("4"),
+            make_injection(baselines=ONE),
+            "4",
+            [(NOTE, "main=1", None, POLICY)],
+            id="the-owners",
+        ),
+        pytest.param(
+            asking("4"),
+            make_injection({"main": "6"}, baselines={"main": Decimal(4)}),
+            "6",
+            [
+                *[("compute.gpuDevicesRequest", "4", "6", POLICY)] * 2,
+                (NOTE, "main=1", "main=4", POLICY),
+            ],
+            id="noted-anew",
+        ),
+        pytest.param(
+            asking("1"),
+            make_injection(baselines=ONE),
+            "2",
+            [("compute.gpuDevicesRequest", "1", "2", POLICY)] * 2,
+            id="true-by-chance",
+        ),
+        pytest.param(asking("2"), make_injection(baselines=ONE), "2", [], id="ours-once-more"),
+    ],
+)
+def test_what_a_pod_says_that_it_asked_for_is_not_believed(
+    pod: JsonObject,
+    injection: Injection | None,
+    gpus: str,
+    changes: list[tuple[str, str | None, str | None, str]],
+) -> None:
+    """Unless that and what it has are what comes of the recommendation: it was here before."""
+    pod["metadata"]["annotations"] = {GPU_BEFORE: "main=1", "mine": "stays"}
+    answer = submit(make_snapshot(), pod, decide=with_injection(injection))
+
+    assert whole_gpus(answer.document) == {"main": (gpus, gpus)}
+    found = [(c.field, c.old, c.new, str(c.source)) for c in answer.decision.changes]
+    assert found == changes
+    assert answer.document["metadata"]["annotations"]["mine"] == "stays"
+
+
+def test_nor_where_a_policy_acts_on_the_pod() -> None:
+    pod = asking("4", annotations={GPU_BEFORE: "main=1"})
+    snapshot = make_snapshot(gpu_policy({"max": 8}))
+
+    answer = submit(snapshot, pod, decide=with_injection(None))
+
+    assert answer.allowed
+    assert GPU_BEFORE not in answer.document["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.CREATE])
+def test_what_a_stored_pod_says_stays(operation: Operation) -> None:
+    """We wrote it when the pod was made, and only then."""
+    pod = asking("4", annotations={GPU_BEFORE: "main=1"})
+    phase = Phase.MUTATE if operation is Operation.UPDATE else Phase.VALIDATE
+    request = make_request(pod, old=copy.deepcopy(pod), operation=operation)
+
+    decision = review(request, phase, make_snapshot())
+
+    assert decision.patch == []
+    assert pod["metadata"]["annotations"] == {GPU_BEFORE: "main=1"}
+
+
+def test_an_annotation_of_that_name_that_is_no_note_is_somebodys() -> None:
+    pod = asking("4", annotations={GPU_BEFORE: "token: abc"})
+
+    answer = submit(make_snapshot(), pod, decide=with_injection(None))
+
+    assert answer.patch == []
+
+
 def test_a_pod_without_a_mapping_is_injected_all_the_same() -> None:
     """Nobody can take the built-in mapping away; another version of the kind has none."""
     snapshot = make_snapshot()
@@ -140,6 +223,14 @@ def test_a_pod_that_asks_for_what_it_should_is_left_without_a_word() -> None:
     assert (answer.patch, answer.decision.warnings, answer.decision.changes) == ([], (), ())
     assert answer.decision.outcome is Outcome.ALLOWED
     assert audit_annotation(answer.decision) == ""
+
+
+def test_a_pod_whose_owner_has_changed_its_gpus_is_made_as_he_wrote_it_and_that_is_told() -> None:
+    answer = inject(asking("3"), make_injection({"main": "2"}, baselines={"main": Decimal(1)}))
+
+    assert (answer.paths, answer.decision.outcome) == ([], Outcome.ALLOWED)
+    (warning,) = answer.decision.warnings
+    assert "its owner gives main 3 GPUs, and what is recommended was computed from 1" in warning
 
 
 def test_a_policy_of_the_cluster_stands_for_the_cluster() -> None:

@@ -80,7 +80,9 @@ def test_nothing_is_changed_or_refused(mode: str) -> None:
         pytest.param(
             "Warn",
             (
-                "image: matches no allowed pattern; not enforced yet (policy candidate, tenant)",
+                "image [allContainers main]: matches no allowed pattern, got"
+                " ghcr.io/example/train:1; like nvcr.io/*; not enforced yet"
+                " (policy candidate, tenant)",
                 "labels[team]: default would be applied; not enforced yet"
                 " (policy candidate, tenant)",
             ),

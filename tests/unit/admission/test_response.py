@@ -192,6 +192,21 @@ def test_a_denial_lists_twenty_violations_and_counts_the_rest() -> None:
     assert len(got["details"]["causes"]) == 40
 
 
+@pytest.mark.parametrize(
+    ("count", "title"),
+    [
+        pytest.param(1, "Pod train breaks a rule:", id="one"),
+        pytest.param(19, "Pod train breaks 19 rules:", id="as-many-as-leave-room"),
+    ],
+)
+def test_a_denial_begins_with_what_breaks_how_many_rules(count: int, title: str) -> None:
+    """Of several objects in a file, kubectl does not say which one is meant."""
+    lines = status(denied([make_violation()] * count))["message"].split("\n")
+
+    assert lines[0] == title
+    assert len(lines) == count + 1 <= MESSAGE_MAX_LINES
+
+
 def test_exactly_twenty_violations_need_no_count() -> None:
     message = status(denied([make_violation()] * MESSAGE_MAX_LINES))["message"]
 
@@ -244,7 +259,7 @@ def test_a_denial_of_a_nasty_object_is_clean_text() -> None:
     got = status(denied([violation]), object={"metadata": {"name": "a\nb\x1b[0m"}})
 
     (cause,) = got["details"]["causes"]
-    assert is_one_clean_line(got["message"])
+    assert [is_one_clean_line(line) for line in got["message"].split("\n")] == [True, True]
     assert is_one_clean_line(cause["field"])
     assert is_one_clean_line(cause["message"])
     assert got["details"]["name"] == "a b [0m"

@@ -30,6 +30,7 @@ def answer(
     *known: JsonObject,
     phase: Phase = Phase.VALIDATE,
     is_known: bool = True,
+    kinds: dict[str, str] | None = None,
     **fields: Any,
 ) -> JsonObject:
     """The response to *document* in a cluster that has the strategies *known*."""
@@ -44,7 +45,7 @@ def answer(
     )
     assert is_about_rightsizing(review.request)
     strategies = strategies_in(known) if is_known else None
-    decision, body = judge_rightsizing(review, phase, strategies)
+    decision, body = judge_rightsizing(review, phase, strategies, kinds)
     response: JsonObject = orjson.loads(body)["response"]
     assert response["allowed"] is decision.allowed
     return response
@@ -54,6 +55,18 @@ def test_a_sound_policy_is_allowed_without_a_word() -> None:
     response = answer(QUIET, make_strategy())
 
     assert response == {"uid": response["uid"], "allowed": True}
+
+
+def test_a_kind_that_no_mapping_covers_is_admitted_with_a_warning() -> None:
+    """Its mapping may come later."""
+    policy = with_value(QUIET, "spec.scope", {"workloadTypes": ["AcmeJob.acme.example.com"]})
+
+    mapped = answer(policy, make_strategy(), kinds={"AcmeJob.acme.example.com": ""})
+    assert "warnings" not in mapped
+    response = answer(policy, make_strategy(), kinds={"AcmeJobs.acme.example.com": ""})
+    assert response["allowed"]
+    (told,) = response["warnings"]
+    assert 'did you mean "AcmeJobs.acme.example.com"?' in told
 
 
 def test_a_bad_one_is_refused_with_everything_that_is_wrong() -> None:
@@ -128,6 +141,9 @@ def test_one_that_gets_its_name_later_is_judged() -> None:
         pytest.param({"spec.weight": -2}, False, id="spec"),
         pytest.param(
             {"metadata.annotations": {"gatewright.io/mode": "Recommend"}}, False, id="the-mode"
+        ),
+        pytest.param(
+            {"metadata.annotations": {"gatewright.io/evict-jobs": "true"}}, False, id="jobs-too"
         ),
     ],
 )

@@ -118,6 +118,26 @@ def test_the_text_tells_runs_of_the_same_outcome_once(simulated: Any) -> None:
     assert "compute: pod llm-0 uses 0.8 of 0.5 GPUs, above 120 % of it" in out
 
 
+def test_a_reason_that_comes_up_within_a_run_is_shown_once_with_its_time(simulated: Any) -> None:
+    pod = make_scenario_pod("llm-a", age="0m", containers={"main": {"gpu": "1"}})
+    samples = [
+        make_samples(None, pod="llm-a", signal=signal, to=None) | {"values": values}
+        for signal, values in (("compute", [85, 86, 87] * 31), ("memory", [90] * 93))
+    ]
+    scenario = make_scenario(*samples, workloads=[make_workload(pod)], duration="30m")
+    _, out, _ = simulated(gpu_documents.make_policy(), scenario)
+
+    assert out.splitlines()[1:] == [
+        "  2026-01-01T00:00:00Z to 2026-01-01T00:30:00Z (31 steps)",
+        "    nothing is recommended",
+        "      not measured, as it is younger than 15m: pod llm-a",
+        "      from 2026-01-01T00:15:00Z: compute: pod llm-a uses 0.859 of 1 GPU, not above 120 % of it;"
+        " pod llm-a uses 0.87 of 1 GPU, not below 80 % of it all the last 10m",
+        "      from 2026-01-01T00:15:00Z: memory: pod llm-a uses 0.9 of 1 GPU, not above 120 % of it;"
+        " pod llm-a uses 0.9 of 1 GPU, not below 80 % of it all the last 10m",
+    ]
+
+
 def test_a_picture_is_drawn_beside_the_answer(simulated: Any, tmp_path: Path) -> None:
     file = tmp_path / "plot.svg"
     code, out, _ = simulated(*make_story(), flags=("-o", "json", "--plot", str(file)))

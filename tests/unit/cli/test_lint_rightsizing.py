@@ -56,6 +56,37 @@ def test_an_error_is_told_with_file_document_and_path(
     ) in capsys.readouterr().out.splitlines()
 
 
+def test_a_kind_of_workloads_needs_a_mapping(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of the built-in ones, or one that is among the files."""
+    types = ["PyTorchJob.kubeflow.org", "AcmeJob.acme.example.com"]
+    (directory / "policy.yaml").write_text(
+        dump_yaml([make_strategy(), with_value(QUIET, "spec.scope", {"workloadTypes": types})])
+    )
+    assert main(["lint", str(directory)]) == 0
+    assert (
+        "warning: spec.scope.workloadTypes[1]: no mapping covers AcmeJob.acme.example.com"
+        in capsys.readouterr().out
+    )
+
+    selector = {
+        "description": "its pods",
+        "query": ".spec.template.spec",
+        "fieldGroups": ["podSpec"],
+    }
+    kind = {"group": "acme.example.com", "version": "v1", "kind": "AcmeJob"}
+    mapping = {
+        "apiVersion": "policy.gatewright.io/v1alpha1",
+        "kind": "SpecMapping",
+        "metadata": {"name": "acme"},
+        "spec": {"workloadType": kind, "specSelectors": {"podSpec": selector}},
+    }
+    (directory / "mapping.yaml").write_text(dump_yaml([mapping]))
+    main(["lint", str(directory)])
+    assert "no mapping covers" not in capsys.readouterr().out
+
+
 # --- scenarios ---
 
 

@@ -121,6 +121,27 @@ def test_text_never_shows_what_is_secret(
     assert out.splitlines()[-1].startswith("1 reviewed: 0 allowed")
 
 
+@pytest.mark.parametrize("mode", ["Warn", "Audit"])
+def test_what_a_policy_that_is_only_tried_would_do_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
+) -> None:
+    policy = {**POLICY, "spec": {**POLICY["spec"], "mode": mode}}
+    (tmp_path / "policies.yaml").write_text(dump_yaml([policy]))
+    flags = ("--policies", tmp_path / "policies.yaml", write(tmp_path / "bad.yaml", bad_pod()))
+
+    code, out, _ = run(capsys, *flags, "--quiet")
+    _, data, _ = run(capsys, *flags, "-o", "json")
+
+    assert code == 0
+    assert "  ! resourceLimits[cpu] [allContainers main]: above the maximum, got 16; ≤ 8" in out
+    [reviewed] = orjson.loads(data)
+    assert reviewed["allowed"] is True
+    assert [each for each in reviewed["warnings"] if "maximum" in each] == [
+        "resourceLimits[cpu] [allContainers main]: above the maximum, got 16; ≤ 8;"
+        " not enforced yet (policy baseline, project team-a)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("flags", "allowed"),
     [

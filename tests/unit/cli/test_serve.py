@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webhook.cli import main
-from webhook.cli.serving import _own_hosts
+from webhook.cli.certificates import own_hosts
 from webhook.settings import OPTIONS, Address
 
 
@@ -113,4 +113,4 @@ def test_unusable_settings_are_a_clear_error(
 def test_the_certificate_is_also_for_the_host_that_is_listened_on(
     host: str, want: tuple[str, ...]
 ) -> None:
-    assert _own_hosts(Address(host, 8443)) == want
+    assert own_hosts(Address(host, 8443)) == want

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
 
 from tests.unit.clients.apiserver import PATH, answer, api_server, refusal
 from webhook.clients.kube import KubeClient
 from webhook.clients.kubeconfig import KubeAccess, load_access
 from webhook.errors import KubeError, SettingsError
-from webhook.tls.issue import ensure_development_certificate
+from webhook.tls.directory import ensure_development_certificate
 
 
 def write(path: Path, *, name: Any = "one", user: Any = None, **cluster: Any) -> Path:
@@ -173,6 +174,22 @@ def test_a_file_that_says_too_little_is_a_clear_error(file: Path, text: str, wan
             "can't be used",
             id="no-pair",
         ),
+        pytest.param({"token": "a\nb"}, {}, "token is none", id="token-of-two-lines"),
+        pytest.param({"token": "a b"}, {}, "token is none", id="token-with-a-space"),
+        pytest.param({"token": "a\u20ac"}, {}, "token is none", id="token-beyond-ascii"),
+        pytest.param({"token": 5}, {}, "token is none", id="token-number"),
+        pytest.param({"tokenFile": 5}, {}, "tokenFile must be a text", id="file-number"),
+        pytest.param({"tokenFile": "a\0b"}, {}, "tokenFile must be a text", id="file-nul"),
+        pytest.param({"client-certificate": ["a"]}, {}, "must be a text", id="file-list"),
+        pytest.param({"client-key-data": 5}, {}, "is no base64", id="data-number"),
+        pytest.param({"client-key-data": "\u00e9"}, {}, "is no base64", id="data-beyond-ascii"),
+        pytest.param({}, {"server": 5}, "server must be a text", id="server-number"),
+        pytest.param({}, {"server": "https://a\nb"}, "server must be a text", id="server-lines"),
+        pytest.param({}, {"tls-server-name": ["a"]}, "must be a text", id="name-list"),
+        pytest.param({}, {"proxy-url": {"a": 1}}, "must be a text", id="proxy-object"),
+        pytest.param(
+            {}, {"insecure-skip-tls-verify": "true"}, "must be true or false", id="flag-text"
+        ),
     ],
 )
 def test_what_can_not_be_used_is_a_clear_error(
@@ -180,6 +197,61 @@ def test_what_can_not_be_used_is_a_clear_error(
 ) -> None:
     with pytest.raises(SettingsError, match=wanted):
         load_access(write(file, user=user, **cluster))
+
+
+@pytest.mark.parametrize("text", ["users: 5", "contexts: {}", "clusters: x"])
+def test_a_list_that_is_none_is_a_clear_error(file: Path, text: str) -> None:
+    file.write_text(text)
+
+    with pytest.raises(SettingsError, match=f"{text.partition(':')[0]} must be a list"):
+        load_access(file)
+
+
+def test_a_line_break_after_a_token_is_none_of_it(file: Path) -> None:
+    assert load_access(write(file, user={"token": "t\r\n"})).token == "t"
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_asked_for_it(
+    file: Path, certificates: Any
+) -> None:
+    key = serialization.load_pem_private_key(certificates.key.read_bytes(), None)
+    locked = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"x"),
+    )
+    user = {
+        "client-certificate": str(certificates.certificate),
+        "client-key-data": base64.b64encode(locked).decode(),
+    }
+
+    with pytest.raises(SettingsError, match="client certificate and key can't be used"):
+        load_access(write(file, user=user))
+
+
+def test_another_context_may_be_named_and_says_its_namespace(file: Path) -> None:
+    two = yaml.safe_load(write(file).read_text())
+    two["clusters"].append({"name": "b", "cluster": {"server": "https://b:1"}})
+    two["contexts"].append({"name": "b", "context": {"cluster": "b", "namespace": "team-b"}})
+    file.write_text(yaml.safe_dump(two))
+
+    current, other = load_access(file), load_access(file, context="b")
+
+    assert (current.server, current.namespace) == ("https://api.example:6443", "")
+    assert (other.server, other.namespace) == ("https://b:1", "team-b")
+    with pytest.raises(SettingsError, match="no entry 'c' in contexts"):
+        load_access(file, context="c")
+
+
+def test_a_pod_works_in_its_own_namespace_unless_a_context_is_named(tmp_path: Path) -> None:
+    for name, text in (("token", "t"), ("ca.crt", ""), ("namespace", "team-a\n")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / ".kube").mkdir()
+    write(tmp_path / ".kube" / "config")
+    around = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOME": str(tmp_path)}
+
+    assert load_access(None, around, tmp_path).namespace == "team-a"
+    assert load_access(None, around, tmp_path, context="one").token == "t"
 
 
 def test_without_any_configuration_all_ways_are_named() -> None:
@@ -192,6 +264,17 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
         load_access(tmp_path / "none")
     with pytest.raises(SettingsError, match="none"):
         load_access(None, {"KUBECONFIG": str(tmp_path / "none")})
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a b", "a\x01"])
+async def test_a_file_that_holds_no_token_is_an_error_of_the_call(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "token").write_text(text)
+    client = KubeClient(KubeAccess("http://127.0.0.1:1", token_file=tmp_path / "token"))
+    with pytest.raises(KubeError, match="there is no token in"):
+        await client.request("GET", PATH)
+    await client.close()
 
 
 # -- calls -----------------------------------------------------------------------------------------

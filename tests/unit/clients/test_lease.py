@@ -16,6 +16,15 @@ from webhook.errors import KubeError
 FAST = LeaseTiming(duration=0.5, renew_deadline=0.3, retry=0.02)
 
 
+SPEC_FIELDS = {
+    "holderIdentity",
+    "leaseDurationSeconds",
+    "leaseTransitions",
+    "acquireTime",
+    "renewTime",
+}
+
+
 class Leases:
     """One Lease with optimistic concurrency, as an API server keeps it, and its faults."""
 
@@ -24,6 +33,8 @@ class Leases:
         self.version = 0
         self.fault: KubeError | None = None
         self.hangs = False
+        # The spec that is stored has to be one, as the API server checks it.
+        self.checks = False
         # Instead of the answer to a call of this method, which is carried out all the same.
         self.answers: dict[str, bytes] = {}
 
@@ -59,6 +70,11 @@ class Leases:
             not is_new and body["metadata"]["resourceVersion"] != str(self.version)
         ):
             raise KubeError(409, "Conflict", "somebody else was faster")
+        if self.checks and set(body["spec"]) - SPEC_FIELDS:
+            raise KubeError(422, "Invalid", "spec.strategy: may not be set")
+        number = body["spec"].get("leaseTransitions", 0)
+        if not isinstance(number, int) or not 0 <= number < 2**31:
+            raise KubeError(400, "BadRequest", f"json: cannot unmarshal {number}")
         self.version += 1
         self.lease = orjson.loads(orjson.dumps(body))
         assert self.lease is not None
@@ -75,9 +91,16 @@ async def become(condition: Callable[[], bool], within_s: float = 5.0) -> None:
 
 
 class Replica:
-    def __init__(self, leases: Leases, name: str, timing: LeaseTiming = FAST) -> None:
+    def __init__(
+        self, leases: Leases, name: str, timing: LeaseTiming = FAST, purpose: str = ""
+    ) -> None:
         self.elector = LeaderElector(
-            leases, namespace="gatewright", name="gatewright", identity=name, timing=timing
+            leases,
+            namespace="gatewright",
+            name="gatewright",
+            identity=name,
+            timing=timing,
+            purpose=purpose,
         )
         self.terms = 0
         self.works = False
@@ -246,3 +269,104 @@ async def test_a_fault_of_the_leader_is_told_and_the_lease_given_up() -> None:
         await replica.elector.run(fail)
     assert not replica.elector.leads
     assert leases.holder == ""
+
+
+async def test_a_right_that_is_lacking_is_said_once_and_counted_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    leases = Leases()
+    leases.fault = KubeError(403, "Forbidden", "no right to leases")
+    failures: list[int] = []
+    elector = LeaderElector(
+        leases,
+        namespace="gatewright",
+        name="gatewright",
+        identity="a",
+        timing=FAST,
+        on_failure=lambda: failures.append(1),
+    )
+    task = asyncio.create_task(elector.run(Replica(leases, "a").lead))
+    try:
+        await become(lambda: len(failures) > 3)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert caplog.text.count("can't be read or written") == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "number"),
+    [
+        pytest.param({"leaseTransitions": 2**31 - 1}, 0, id="the-largest-number"),
+        pytest.param({"leaseTransitions": 2**63}, 0, id="too-large"),
+        pytest.param({"leaseTransitions": -5}, 0, id="negative"),
+        pytest.param({"leaseTransitions": "many"}, 0, id="text"),
+        pytest.param({"leaseTransitions": True}, 0, id="true"),
+        pytest.param({"leaseTransitions": 7}, 8, id="as-it-should-be"),
+        pytest.param({"holderIdentity": None, "renewTime": 5}, 0, id="nulls-and-numbers"),
+        pytest.param({}, 0, id="empty"),
+        pytest.param(None, 0, id="null"),
+    ],
+)
+async def test_a_lease_that_somebody_edited_is_taken_all_the_same(spec: Any, number: int) -> None:
+    leases = Leases()
+    leases.lease = {"kind": "Lease", "metadata": {"resourceVersion": "0"}, "spec": spec}
+    replica = Replica(leases, "a")
+    async with taking_part(replica):
+        await replica.until(works=True)
+
+        assert leases.holder == "a"
+        assert leases.spec["leaseTransitions"] == number
+
+
+async def test_what_keeps_a_lease_from_being_written_is_taken_off() -> None:
+    leases = Leases()
+    leases.checks = True
+    leases.lease = {
+        "kind": "Lease",
+        "metadata": {"resourceVersion": "0"},
+        "spec": {"holderIdentity": "", "preferredHolder": "nobody"},
+    }
+    replica = Replica(leases, "a")
+    async with taking_part(replica):
+        await replica.until(works=True)
+
+        assert set(leases.spec) == SPEC_FIELDS
+
+
+@pytest.mark.parametrize(
+    ("purpose", "times"),
+    [
+        pytest.param("ours", 0, id="the-same"),
+        pytest.param("another", 1, id="another-release"),
+        pytest.param("", 0, id="none"),
+    ],
+)
+async def test_who_shares_a_lease_with_another_release_is_told_once(
+    purpose: str, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    leases = Leases()
+    leader = Replica(leases, "a", purpose="ours")
+    follower = Replica(leases, "b", purpose=purpose)
+    async with taking_part(leader):
+        await leader.until(works=True)
+        async with taking_part(follower):
+            before = leases.version
+            await become(lambda: leases.version > before + 2)
+
+    assert caplog.text.count("the leader is of another release") == times
+
+
+async def test_annotations_of_others_stay() -> None:
+    leases = Leases()
+    leases.lease = {
+        "kind": "Lease",
+        "metadata": {"resourceVersion": "0", "annotations": {"acme.io/note": "x"}},
+        "spec": {},
+    }
+    replica = Replica(leases, "a", purpose="ours")
+    async with taking_part(replica):
+        await replica.until(works=True)
+
+    annotations = leases.lease["metadata"]["annotations"]
+    assert annotations == {"acme.io/note": "x", "gatewright.io/leads-for": "ours"}

@@ -37,7 +37,7 @@ from webhook.clients.prometheus_access import PrometheusCredentials, parse_base_
 from webhook.clients.prometheus_answers import read_value
 from webhook.errors import PrometheusError, PrometheusFault, SettingsError
 from webhook.model.rightsizing.samples import Sample
-from webhook.tls.issue import ensure_development_certificate
+from webhook.tls.directory import ensure_development_certificate
 
 AT = datetime(2026, 1, 1, 0, 0, 0, 250_900, tzinfo=UTC)
 TOKEN = "s3cret-token"

@@ -4,6 +4,7 @@ import re
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -12,6 +13,8 @@ from tests.controlplane.errors import BuildError
 from tests.controlplane.recipes import (
     Recipe,
     control_plane_recipe,
+    every_recipe,
+    helm_recipe,
     prometheus_recipe,
     read_module_version,
 )
@@ -62,6 +65,7 @@ build)
     shift; [ "$1" = -v ] && shift; [ "$1" = -o ] && shift
     programs="server kube-apiserver kube-controller-manager kubectl"
     grep -q "^module .*prometheus" go.mod && programs="prometheus promtool"
+    grep -q "^module .*helm" go.mod && programs=helm
     for name in $programs; do
         echo > "$1$name"; chmod +x "$1$name"
     done ;;
@@ -277,6 +281,26 @@ def test_prometheus_is_found_where_its_own_variable_says(machine: Machine, tmp_p
 
     with pytest.raises(BuildError, match=r"PROMETHEUS_ASSETS is .*: prometheus, promtool\. "):
         machine.provide(prometheus_recipe())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("major", [3, 4])
+def test_each_helm_is_built_beside_them(machine: Machine, major: Literal[3, 4]) -> None:
+    recipe = helm_recipe(major)
+    helm = machine.provide(recipe)
+
+    assert [path.name for path in helm.iterdir()] == ["helm"]
+    assert f"building Helm v{major}." in "\n".join(machine.reports)
+    # So that it names itself, and Helm 3 the Kubernetes that it renders for.
+    assert f"-X helm.sh/helm/v{major}/internal/version.version=v{major}." in recipe.flags[-1]
+    assert ("k8sVersionMinor=" in recipe.flags[-1]) == (major == 3)
+
+
+def test_everything_that_is_built_has_a_place_of_its_own() -> None:
+    recipes = every_recipe()
+
+    assert len({recipe.key for recipe in recipes}) == len(recipes) == 4
+    assert len({recipe.assets_variable for recipe in recipes}) == 4
 
 
 def test_a_second_call_builds_nothing_and_says_nothing(machine: Machine) -> None:

@@ -111,6 +111,14 @@ def test_what_one_direction_leaves_out_has_its_default() -> None:
     assert read.signals[Signal.COMPUTE].upsize == Upsize(125, 90 * MINUTE, 20, 200)
 
 
+def test_kinds_beyond_the_nine_are_named_with_their_group_and_every_kind_once() -> None:
+    types = ["PyTorchJob.kubeflow.org", "Deployment.apps", "Job"]
+    policy = read_document(make_policy(scope={"workloadTypes": types}))
+
+    assert isinstance(policy, ReactivePolicy)
+    assert policy.scope.workload_types == ("PyTorchJob.kubeflow.org", "Deployment", "Job")
+
+
 def test_a_scope_is_read_as_it_is_written() -> None:
     scope = {
         "containers": ["inference", "sidecar"],
@@ -161,6 +169,27 @@ def test_a_policy_of_a_namespace_selects_none() -> None:
 )
 def test_an_annotation_says_whether_a_policy_acts(mode: str, want: Mode) -> None:
     assert policy(mode=mode).mode is want
+
+
+@pytest.mark.parametrize(
+    ("mode", "annotated", "want"),
+    [
+        pytest.param("Enforce", "", Mode.ENFORCE, id="enforce"),
+        pytest.param("Recommend", "", Mode.RECOMMEND, id="recommend"),
+        pytest.param("Enforce", "Enforce", Mode.ENFORCE, id="both"),
+        pytest.param("Recommend", "Enforce", Mode.RECOMMEND, id="the-annotation-acts"),
+        pytest.param("Enforce", "Recommend", Mode.RECOMMEND, id="the-annotation-does-not"),
+    ],
+)
+@pytest.mark.parametrize("make", [make_policy, make_cluster_policy])
+def test_so_does_a_field_and_who_says_no_is_heard(
+    make: Any, mode: str, annotated: str, want: Mode
+) -> None:
+    manifest = with_value(make(), "spec.mode", mode)
+    if annotated:
+        manifest["metadata"]["annotations"] = {"gatewright.io/mode": annotated}
+
+    assert policy(manifest).mode is want
 
 
 def test_a_policy_whose_contract_is_none_only_recommends() -> None:
@@ -611,6 +640,11 @@ def test_settings_that_are_wrong_are_refused(path: str, value: Any, problem: str
             make_policy(mode="Audit"),
             'metadata.annotations["gatewright.io/mode"]: must be Enforce or Recommend',
             id="mode",
+        ),
+        pytest.param(
+            with_value(make_policy(), "spec.mode", "Audit"),
+            "spec.mode: must be Enforce or Recommend, got Audit",
+            id="mode-of-the-spec",
         ),
         pytest.param(
             with_value(make_policy(), "metadata.creationTimestamp", "yesterday"),

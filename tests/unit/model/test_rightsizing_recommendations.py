@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webhook.model.rightsizing.amounts import EXACT, format_amount
@@ -153,6 +153,7 @@ def test_what_the_webhook_needs_is_written_down() -> None:
         queue="team",
         policies={"b": POLICY},
         ceilings={"inference": Decimal("1.5")},
+        baselines={"inference": Decimal("0.5")},
     )
 
     assert write_status(LLM, RecommendationStatus(selected=selected))["selected"] == {
@@ -160,6 +161,7 @@ def test_what_the_webhook_needs_is_written_down() -> None:
         "strategy": {"kind": "AutomationStrategy", "namespace": "default", "name": "gpu"},
         "amounts": {"inference": "0.96"},
         "ceilings": {"inference": "1.5"},
+        "baselines": {"inference": "0.5"},
         "policies": {
             "b": {"kind": "GpuReactivePolicy", "namespace": "default", "name": "gpu-reactive"}
         },
@@ -325,6 +327,7 @@ SELECTED = st.builds(
     policy=KEYS,
     strategy=KEYS,
     amounts=by_container(AMOUNTS),
+    baselines=by_container(AMOUNTS),
     policies=by_container(KEYS),
     mode=st.sampled_from(Mode),
     automation_enabled=st.booleans(),
@@ -362,6 +365,7 @@ RECOMMENDATIONS = st.builds(
         some(TEXTS),
         some(CONDITIONS),
         st.none() | EVICTIONS,
+        by_container(some(AMOUNTS)),
     ),
     uid=TEXTS,
     resource_version=TEXTS,
@@ -369,7 +373,8 @@ RECOMMENDATIONS = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=50)  # Each is large.
+# Each is large, and how long they take to make says nothing of what is tested.
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(RECOMMENDATIONS)
 def test_what_is_written_is_read_as_the_same(recommendation: GpuRecommendation) -> None:
     manifest = json.loads(json.dumps(write_recommendation(recommendation)))

@@ -52,6 +52,85 @@ def test_about_a_sound_document_nothing_is_said(manifest: JsonObject) -> None:
 
 
 @pytest.mark.parametrize(
+    ("mode", "annotated", "want"),
+    [
+        pytest.param("Enforce", "enforce", [], id="the-same"),
+        pytest.param("Recommend", "", [], id="only-one"),
+        pytest.param(
+            "Enforce",
+            "Recommend",
+            ["spec.mode: Enforce, and gatewright.io/mode says Recommend: it only recommends"],
+            id="another",
+        ),
+        pytest.param(
+            "Recommend",
+            "Enforce",
+            ["spec.mode: Recommend, and gatewright.io/mode says Enforce: it only recommends"],
+            id="the-other-way-round",
+        ),
+    ],
+)
+def test_two_modes_that_differ_are_told(mode: str, annotated: str, want: list[str]) -> None:
+    manifest = with_value(make_quiet_policy(), "spec.mode", mode)
+    if annotated:
+        manifest["metadata"]["annotations"] = {"gatewright.io/mode": annotated}
+
+    assert warnings(manifest) == want
+
+
+@pytest.mark.parametrize("name", ["enableLimitRangeFilter", "enablePodLimitRangeFilter"])
+def test_a_switch_that_does_nothing_is_told(name: str) -> None:
+    on, off = [make_strategy(safetyChecks={name: value}) for value in (True, False)]
+
+    assert warnings(on) == []
+    assert warnings(off) == [
+        f"spec.safetyChecks.{name}: false changes nothing: a pod that a LimitRange refuses would"
+        " never be made"
+    ]
+
+
+KINDS = {"PyTorchJob.kubeflow.org": "", "RayJob.ray.io": "RayCluster.ray.io", "Deployment": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        pytest.param("Deployment", "", id="one-of-the-nine"),
+        pytest.param("StrimziPodSet", "", id="one-of-the-nine-without-a-mapping"),
+        pytest.param("PyTorchJob.kubeflow.org", "", id="mapped"),
+        pytest.param(
+            "PytorchJob.kubeflow.org",
+            "no mapping covers PytorchJob.kubeflow.org: its pods are not looked at; did you mean"
+            ' "PyTorchJob.kubeflow.org"?',
+            id="misspelt",
+        ),
+        pytest.param(
+            "Deployment.extensions",
+            "no mapping covers Deployment.extensions: its pods are not looked at; did you mean"
+            ' "Deployment"?',
+            id="another-group",
+        ),
+        pytest.param(
+            "Xyz.q", "no mapping covers Xyz.q: its pods are not looked at", id="like-none"
+        ),
+        pytest.param(
+            "RayJob.ray.io",
+            "the pods of RayJob.ray.io are those of a RayCluster.ray.io: name that",
+            id="makes-no-pods-itself",
+        ),
+    ],
+)
+def test_a_kind_of_workloads_that_nothing_is_known_of_is_told(name: str, want: str) -> None:
+    policy = make_quiet_policy(scope={"workloadTypes": [name]})
+
+    told = [str(warning) for warning in warnings_of(policy, kinds=KINDS)]
+
+    assert told == ([f"spec.scope.workloadTypes[0]: {want}"] if want else [])
+    # Where nobody knows what is mapped, nothing is said.
+    assert warnings_of(policy) == ()
+
+
+@pytest.mark.parametrize(
     ("path", "value", "want"),
     [
         pytest.param(

@@ -34,7 +34,13 @@ from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Con
 from webhook.model.rightsizing.injections import GpuLimit, GpuRoom, Injection
 from webhook.model.rightsizing.policies import Scheduler
 from webhook.patch import Editor
-from webhook.policy.gpu.before import GPU_BEFORE, format_before, parse_before
+from webhook.policy.gpu.before import (
+    GPU_BEFORE,
+    Asked,
+    asked_for,
+    format_before,
+    parse_before,
+)
 from webhook.policy.gpu.injection import GpuPlan, plan_injection
 from webhook.policy.gpu.pod import read_gpus
 
@@ -163,26 +169,50 @@ def test_what_was_noted_of_other_containers_stays(noted: str, shown: str | None,
 
 
 @pytest.mark.parametrize(
-    ("amounts", "text"),
+    ("asked", "text"),
     [
         ({}, ""),
-        ({"main": "1"}, "main=1"),
-        ({"main": "0", "draft-2": "0.333"}, "draft-2=0.333,main=0"),
-        ({"main": "1e-40"}, f"main=0.{'0' * 39}1"),
+        ({"main": Asked("1")}, "main=1"),
+        ({"main": Asked("0"), "draft-2": Asked("0.333")}, "draft-2=0.333,main=0"),
+        ({"main": Asked("0.65", 4)}, "main=0.65*4"),
+        ({"main": Asked(".5"), "draft": Asked("5e-1", 2)}, "draft=5e-1*2,main=.5"),
     ],
 )
-def test_what_was_asked_for_is_noted_and_read_again(amounts: dict[str, str], text: str) -> None:
-    exact = {name: Fraction(amount) for name, amount in amounts.items()}
-
-    assert format_before(exact) == text
-    assert parse_before(text) == exact
+def test_what_was_asked_for_is_noted_and_read_again(asked: dict[str, Asked], text: str) -> None:
+    """As it was written: 2.6 GPUs may be 0.65 of four devices."""
+    assert format_before(asked) == text
+    assert parse_before(text) == asked
 
 
 @pytest.mark.parametrize(
-    "value", [None, 1, {}, "main", "main=", "main=-1", "main=1e9", "main=1;draft=2", "main=1,"]
+    "value",
+    [
+        *[None, 1, {}, "main", "main=", "main=-1", "main=1e9", "main=1;draft=2", "main=1,"],
+        *["main=1.8", "main=0.9*0", "main=2*2", "main=0.0", "main=1.0", f"main=0.{'3' * 31}"],
+        "main=1234567890",
+    ],
 )
 def test_what_is_no_note_says_nothing(value: Any) -> None:
     assert parse_before(value) == {}
+
+
+@pytest.mark.parametrize(
+    ("amount", "want"),
+    [
+        ("2", Asked("2")),
+        ("0", Asked("0")),
+        ("0.5", Asked("0.5")),
+        ("1.8", Asked("0.9", 2)),
+        ("2.6", Asked("0.65", 4)),
+        ("2.01", Asked("0.67", 3)),
+        # In six places no number of devices gives it exactly.
+        ("1.000001", Asked("0.500001", 2)),
+    ],
+)
+def test_where_nothing_tells_the_fewest_devices_that_give_it_are_meant(
+    amount: str, want: Asked
+) -> None:
+    assert asked_for(Fraction(amount)) == want
 
 
 def test_a_share_stays_where_the_strategy_writes_whole_gpus() -> None:
@@ -330,7 +360,7 @@ def test_a_share_changes_in_one_value(asked: str, amount: str, written: str) -> 
 
     assert [(change.path[-1], change.old, change.new) for change in plan.changes] == [
         (FRACTION, asked, written),
-        (GPU_BEFORE, None, format_before({"main": Fraction(asked)})),
+        (GPU_BEFORE, None, f"main={asked}"),
     ]
 
 
@@ -635,6 +665,20 @@ def test_a_pod_whose_gpus_can_not_be_told_is_left_alone(
             "log sets NVIDIA_VISIBLE_DEVICES",
             id="visible-devices-from-elsewhere",
         ),
+        *[
+            pytest.param(
+                make_gpu_pod(
+                    main("1"),
+                    make_container(
+                        "log",
+                        env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": v} for v in values],
+                    ),
+                ),
+                "log sets NVIDIA_VISIBLE_DEVICES",
+                id=f"twice-{'-'.join(values)}",
+            )
+            for values in (("void", "all"), ("all", "void"))
+        ],
     ],
 )
 def test_a_pod_that_kai_may_refuse_with_a_share_gets_none(pod: JsonObject, told: str) -> None:
@@ -716,6 +760,57 @@ def test_a_strategy_that_allows_nothing_says_nothing_of_a_pod_that_is_right(make
     injection = make({"main": "1"}, upsize=False, downsize=False, set_from_unspecified=False)
 
     assert plan_injection(make_gpu_pod(main("1")), injection) == GpuPlan()
+
+
+# -- whose amount it is --------------------------------------------------------------------------
+
+
+BASELINE = {"main": Decimal(1)}
+
+
+@pytest.mark.parametrize("make", [make_injection, make_kai_injection])
+@pytest.mark.parametrize("asked", ["2", "3", "nothing", "share"])
+def test_a_pod_whose_owner_has_changed_its_amount_is_made_as_he_wrote_it(
+    make: Any, asked: str
+) -> None:
+    """What is recommended was computed from one GPU; the next round begins with his."""
+    pod = asking(asked)
+    plan = plan_injection(pod, make({"main": "1.5"}, baselines=BASELINE))
+
+    assert plan.changes == ()
+    own = {"nothing": "0", "share": "0.6"}.get(asked, asked)
+    assert plan.reason == (
+        f"its owner gives main {own} GPUs, and what is recommended was computed from 1"
+    )
+
+
+@pytest.mark.parametrize("make", [make_injection, make_kai_injection])
+def test_a_pod_that_comes_as_it_was_is_given_what_is_recommended(make: Any) -> None:
+    first = injected(asking("1"), make({"main": "2"}, baselines=BASELINE))
+
+    assert whole_gpus(first) == {"main": ("2", "2")}
+    # Asked once more, after another webhook: what it has now is ours.
+    again = plan_injection(first, make({"main": "3"}, baselines=BASELINE))
+    assert [change.new for change in again.changes if change.path[-1] == GPU] == ["3", "3"]
+
+
+def test_a_baseline_is_compared_as_it_is_stored() -> None:
+    """With six places: three devices of 0.3333333 each."""
+    annotations = {FRACTION: "0.3333333", DEVICES: "3"}
+    pod = make_gpu_pod(make_gpu_container(), annotations=annotations)
+    injection = make_kai_injection({"main": "1.2"}, baselines={"main": Decimal("1.000000")})
+
+    assert share_of(injected(pod, injection))[FRACTION] == "0.4"
+
+
+def test_each_container_is_its_owners_by_itself() -> None:
+    pod = make_gpu_pod(main("1"), make_gpu_container("draft", limit="4", request="4"))
+    both = {"main": Decimal(1), "draft": Decimal(2)}
+
+    plan = plan_injection(pod, make_injection({"main": "2", "draft": "3"}, baselines=both))
+
+    assert {change.item for change in plan.changes if change.item} == {"main"}
+    assert plan.reason.startswith("its owner gives draft 4 GPUs")
 
 
 # -- paused and skipped ----------------------------------------------------------------------------

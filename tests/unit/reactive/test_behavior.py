@@ -38,7 +38,12 @@ from webhook.model.rightsizing.policies import (
 from webhook.model.rightsizing.recommendations import Change
 from webhook.reactive.decisions.bounding import bound
 from webhook.reactive.decisions.choose import contributors, select
-from webhook.reactive.decisions.states import Evaluation, Recommendation, SignalReport
+from webhook.reactive.decisions.states import (
+    Evaluation,
+    Recommendation,
+    SignalReport,
+    WorkloadState,
+)
 
 TWO = {"a": "1", "b": "1"}
 
@@ -56,6 +61,8 @@ def test_baseline_is_the_live_gpu_allocation_before_first_upsize_and_is_persiste
     hot = make_readings({"llm-0": {"a": "100", "b": "130"}})
 
     before = evaluate(pods, make_readings({"llm-0": {"a": "40", "b": "60"}}))
+    calm = {"llm-0": {"a": "10", "b": "10"}}
+    idle = evaluate(pods, make_readings(calm, calm))
     first = evaluate(pods, hot)
     raised = [make_pod(a="0.92", b="1.84")]
     later = evaluate(raised, make_readings({"llm-0": {"a": "200", "b": "200"}}), state=first.state)
@@ -68,6 +75,9 @@ def test_baseline_is_the_live_gpu_allocation_before_first_upsize_and_is_persiste
     }
     assert later.change is Change.UPSIZE
     assert later.baseline == first.baseline
+    # What is recommended before any upsize is the live allocation, too.
+    assert idle.baseline == first.baseline
+    assert evaluate(pods, hot, state=idle.state).baseline == first.baseline
 
 
 def test_spec_scope_containers_limits_baseline_state_metrics_aggregation_and_redistribution_to_exact_names() -> (
@@ -379,15 +389,65 @@ def test_existing_recommendations_that_predate_driving_metric_metadata_do_not_lo
     assert recommended(lowered) == {"main": "1"}
 
 
-def test_after_a_workload_total_is_chosen_it_is_redistributed_back_to_the_selected_pods_containers_in_proportion_to_their_current_gpu_allocations() -> (
-    None
-):
-    pods = [make_pod("llm-0", a="1", b="1"), make_pod("llm-1", a="0.75", b="0.25")]
-    readings = make_readings(
-        {"llm-0": {"a": "5", "b": "5"}, "llm-1": {"a": "120", "b": "10"}},
-    )
+@pytest.mark.parametrize(
+    ("pods", "load", "state", "want"),
+    [
+        pytest.param(
+            {"llm-0": {"a": "1", "b": "1"}, "llm-1": {"a": "0.75", "b": "0.25"}},
+            {"llm-0": {"a": "5", "b": "5"}, "llm-1": {"a": "120", "b": "10"}},
+            make_state(),
+            {"a": "1.17", "b": "0.39"},
+            id="those-of-the-hottest",
+        ),
+        pytest.param(
+            {"llm-0": {"a": "0.5", "b": "0.5"}},
+            {"llm-0": {"a": "100", "b": "30"}},
+            make_state({"a": "1.2", "b": "0.36"}, baseline={"a": "0.5", "b": "0.5"}),
+            {"a": "0.78", "b": "0.78"},
+            id="also-where-the-total-is-the-same-again",
+        ),
+        pytest.param(
+            {"llm-0": {"a": "0.5", "b": "1"}},
+            {"llm-0": {"a": "100", "b": "100"}},
+            make_state(baseline={"a": "1", "b": "0.25"}),
+            {"a": "0.8", "b": "1.6"},
+            id="whatever-their-baselines-are-in-an-upsize",
+        ),
+        pytest.param(
+            {"llm-0": {"a": "2", "b": "2"}},
+            {"llm-0": {"a": "100", "b": "50"}},
+            make_state({"a": "2", "b": "2"}, baseline={"a": "0.5", "b": "0.5"}),
+            {"a": "0.9", "b": "0.9"},
+            id="in-a-scale-back-above-the-baselines",
+        ),
+        # A scale-back goes to the baseline, which is persisted per container, and not beyond it.
+        pytest.param(
+            {"llm-0": {"a": "1", "b": "1"}},
+            {"llm-0": {"a": "10", "b": "10"}},
+            make_state({"a": "1", "b": "0.9"}, baseline={"a": "1", "b": "0.5"}),
+            {"a": "1", "b": "0.5"},
+            id="but-no-scale-back-goes-below-the-baseline-of-a-container",
+        ),
+        pytest.param(
+            {"llm-0": {"a": "1", "b": "2", "c": "1"}},
+            {"llm-0": {"a": "50", "b": "100", "c": "50"}},
+            make_state(
+                {"a": "1", "b": "2", "c": "1"}, baseline={"a": "1", "b": "0.5", "c": "0.25"}
+            ),
+            {"a": "1", "b": "0.933333", "c": "0.466667"},
+            id="and-the-others-share-out-the-rest",
+        ),
+    ],
+)
+def test_after_a_workload_total_is_chosen_it_is_redistributed_back_to_the_selected_pods_containers_in_proportion_to_their_current_gpu_allocations(
+    pods: dict[str, dict[str, str]],
+    load: dict[str, dict[str, str]],
+    state: WorkloadState,
+    want: dict[str, str],
+) -> None:
+    observed = [make_pod(name, **containers) for name, containers in pods.items()]
 
-    assert recommended(evaluate(pods, readings)) == {"a": "1.17", "b": "0.39"}
+    assert recommended(evaluate(observed, make_readings(load, load), state=state)) == want
 
 
 @pytest.mark.parametrize(

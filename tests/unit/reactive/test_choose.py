@@ -12,7 +12,7 @@ import pytest
 from tests.gpu_rounds import COMPUTE, amounts, make_policy
 from webhook.model.rightsizing.policies import DEFAULT_PRIORITIES, Mode, ReactivePolicy, Signal
 from webhook.model.rightsizing.recommendations import Change
-from webhook.reactive.decisions.choose import Opinion, contributors, select
+from webhook.reactive.decisions.choose import Opinion, contributors, select, tried
 from webhook.reactive.decisions.states import Evaluation, Recommendation, SignalReport
 
 OLD, NEW = datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
@@ -139,6 +139,30 @@ def test_who_only_recommends_is_shown_where_nobody_acts() -> None:
     assert selection.acts is False
     policies = [trial[0]]
     assert contributors(policies, DEFAULT_PRIORITIES, multi_policy=False) == (trial[0],)
+
+
+@pytest.mark.parametrize(
+    ("modes", "multi", "want"),
+    [
+        pytest.param("EE", False, [], id="one-that-acts-is-not-tried"),
+        pytest.param("ER", False, ["b"], id="beside-one-that-acts"),
+        pytest.param("ER", True, ["b"], id="with-multi-policy-too"),
+        pytest.param("RRR", False, ["b", "c"], id="beside-the-one-that-is-shown"),
+        pytest.param("RRR", True, [], id="all-are-shown-already"),
+        pytest.param("ERRRR", False, ["b", "c"], id="the-first-two"),
+    ],
+)
+def test_who_only_recommends_is_evaluated_beside_who_counts(
+    modes: str, multi: bool, want: list[str]
+) -> None:
+    policies = [
+        make_policy(name, mode=Mode.ENFORCE if mode == "E" else Mode.RECOMMEND)
+        for name, mode in zip("abcde", modes, strict=False)
+    ]
+
+    found = tried(reversed(policies), DEFAULT_PRIORITIES, multi_policy=multi)
+
+    assert [policy.key.name for policy in found] == want
 
 
 def test_without_opinions_there_is_nothing() -> None:

@@ -166,11 +166,18 @@ def test_no_container_with_a_gpu_means_no_recommendation() -> None:
     assert evaluation.baseline == RAISED.baseline
 
 
-def test_a_previous_recommendation_without_a_baseline_is_kept() -> None:
-    """Nothing says that the pods have what they would have without us."""
+@pytest.mark.parametrize("main", ["1", "2"])
+def test_a_previous_recommendation_without_a_baseline_is_withdrawn(main: str) -> None:
+    """What the pod has is its baseline then, as in sums: kept, it would never go away again."""
     state = make_state({"main": "2"}, COMPUTE)
 
-    assert recommended(evaluate([make_pod()], state=state)) == {"main": "2"}
+    assert recommended(evaluate([make_pod(main=main)], state=state)) is None
+
+
+def test_a_previous_recommendation_without_a_baseline_waits_until_a_pod_is_measured() -> None:
+    state = make_state({"main": "2"}, COMPUTE)
+
+    assert recommended(evaluate([make_pod(age="1m")], state=state)) == {"main": "2"}
 
 
 # --- baseline ---
@@ -211,21 +218,34 @@ def test_the_baseline_is_taken_from_the_hottest_eligible_pod() -> None:
     assert evaluation.signals[COMPUTE].pod == "llm-1"
 
 
-def test_an_idle_workload_is_recommended_what_it_has_and_nothing_is_recorded() -> None:
-    """What a pod has before the first upsize is the baseline, whatever it will be by then."""
+def test_an_idle_workload_is_recommended_what_it_has_and_that_is_its_baseline() -> None:
+    """Without one the recommendation would be held against nothing, and stay for ever."""
     first = evaluate([make_pod()], load("10", "10"))
     again = evaluate([make_pod()], load("10", "10"), state=first.state)
 
     assert (first.change, recommended(first)) == (Change.SCALE_BACK, {"main": "1"})
     assert (again.change, again.recommendation) == (Change.KEPT, first.recommendation)
-    assert (first.baseline, again.baseline) == ({}, {})
+    assert first.baseline["main"].amount == 1
+    assert again.baseline == first.baseline
 
 
-def test_what_has_returned_to_its_baseline_is_kept_there() -> None:
-    state = make_state(baseline={"main": "1"})
-    evaluation = evaluate([make_pod()], load("10", "10"), state=state)
+def test_what_was_idle_and_works_again_is_recommended_nothing() -> None:
+    idle = evaluate([make_pod()], load("10", "10"))
+    busy = evaluate([make_pod()], load("90", "90"), state=idle.state)
 
-    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "1"})
+    assert (busy.change, recommended(busy)) == (Change.NONE, None)
+    assert busy.reasons[-1] == (
+        "the previous recommendation is withdrawn: every pod has its baseline"
+    )
+
+
+@pytest.mark.parametrize("baseline", [None, {"main": "1"}], ids=["new", "returned"])
+def test_what_is_recommended_where_nothing_was_is_not_kept(baseline: dict[str, str] | None) -> None:
+    first = evaluate([make_pod()], load("10", "10"), state=make_state(baseline=baseline))
+    again = evaluate([make_pod()], load("10", "10"), state=first.state)
+
+    assert (first.change, recommended(first)) == (Change.SCALE_BACK, {"main": "1"})
+    assert (again.change, recommended(again)) == (Change.KEPT, {"main": "1"})
 
 
 def test_pods_that_differ_before_the_first_upsize_have_no_baseline_to_go_back_to() -> None:
@@ -284,14 +304,32 @@ def test_a_scale_back_is_the_hottest_plus_headroom_also_where_that_is_more_than_
     assert (calm.change, recommended(calm)) == (Change.SCALE_BACK, {"main": "1"})
 
 
-def test_a_scale_back_confirms_nothing_above_the_cap() -> None:
-    state = make_state({"main": "2"}, COMPUTE, baseline={"main": "1"})
+@pytest.mark.parametrize("previous", [{"main": "2"}, None], ids=["raised", "by-somebody-else"])
+def test_a_scale_back_is_capped_as_an_upsize_is(previous: dict[str, str] | None) -> None:
+    state = make_state(previous, COMPUTE, baseline={"main": "1"})
     evaluation = evaluate([make_pod(main="5")], load("250"), state=state)
 
     assert recommended(evaluation) == {"main": "2"}
-    assert "compute: no scale-back, as 3 GPUs is above 200 % of the baseline of 1 GPU" in (
-        evaluation.reasons
+    assert (
+        "compute: capped at 2 GPUs, 200 % of the baseline of 1 GPU, instead of 3 GPUs"
+        in evaluation.reasons
     )
+
+
+def test_what_one_signal_uses_above_the_cap_is_not_taken_away_by_the_other() -> None:
+    """1.5 GPUs were written as two, so that more is used than the cap would give."""
+    policy = make_policy(
+        compute=make_signal(scale_back=80, max_percent=150),
+        memory=make_signal(scale_back=80, max_percent=150),
+    )
+    state = make_state({"main": "1.5"}, COMPUTE, baseline={"main": "1"})
+    evaluation = evaluate([make_pod(main="2")], load("30", "140"), policy=policy, state=state)
+
+    assert evaluation.signals[COMPUTE].candidate == 1
+    assert evaluation.signals[MEMORY].candidate == Decimal("1.5")
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "1.5"})
+    assert evaluation.state.previous is not None
+    assert evaluation.state.previous.driver is MEMORY
 
 
 # --- what stays, and whose it is ---
@@ -303,13 +341,76 @@ def test_the_same_amount_again_is_kept() -> None:
     assert (evaluation.change, evaluation.state) == (Change.KEPT, RAISED)
 
 
-def test_the_same_total_leaves_the_shares_alone() -> None:
-    """Rounding for writing moves the proportions a little; that must not restart pods."""
+def test_the_same_total_is_kept_where_pods_have_what_was_recommended() -> None:
     state = make_state({"a": "0.4", "b": "1.6"}, baseline={"a": "0.2", "b": "0.8"})
-    pods = [make_pod(a="0.41", b="1.6")]
-    evaluation = evaluate(pods, make_readings({"llm-0": {"a": "100", "b": "200"}}), state=state)
+    readings = make_readings({"llm-0": {"a": "100", "b": "200"}})
 
-    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"a": "0.4", "b": "1.6"})
+    kept = evaluate([make_pod(a="0.4", b="1.6")], readings, state=state)
+    assert (kept.change, recommended(kept)) == (Change.KEPT, {"a": "0.4", "b": "1.6"})
+    moved = evaluate([make_pod(a="0.5", b="1.5")], readings, state=state)
+    assert (moved.change, recommended(moved)) == (Change.UPSIZE, {"a": "0.5", "b": "1.5"})
+
+
+# A scope that was widened: `a` was raised by memory, `b` has joined since.
+JOINED = make_state({"a": "0.8"}, MEMORY, baseline={"a": "0.5"})
+JOINED_POD = make_pod(a="0.8", b="1")
+CALM, BUSY = {"a": "10", "b": "10"}, {"a": "90", "b": "60"}
+
+
+@pytest.mark.parametrize(
+    ("driver", "memory"),
+    [
+        pytest.param(MEMORY, BUSY, id="its-owner-asks-for-nothing"),
+        pytest.param(None, CALM, id="its-owner-is-not-known"),
+    ],
+)
+def test_a_container_that_joins_makes_no_total_higher(
+    driver: Signal | None, memory: dict[str, str]
+) -> None:
+    """1.5 GPUs for both are less than 0.8 for the one and what the other has."""
+    state = make_state({"a": "0.8"}, driver, baseline={"a": "0.5"})
+    readings = make_readings({"llm-0": CALM}, {"llm-0": memory})
+    evaluation = evaluate([JOINED_POD], readings, state=state)
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"a": "0.8"})
+    assert "1.5 GPUs by compute does not replace 1.8 GPUs" in " ".join(evaluation.reasons)
+    assert set(evaluation.baseline) == {"a"}
+
+
+def test_the_baseline_of_a_container_that_joins_is_what_it_has_when_something_is_recommended() -> (
+    None
+):
+    calm = make_readings({"llm-0": CALM}, {"llm-0": CALM})
+    first = evaluate([JOINED_POD], calm, state=JOINED)
+
+    assert (first.change, recommended(first)) == (Change.SCALE_BACK, {"a": "0.5", "b": "1"})
+    joined = first.baseline["b"]
+    assert (joined.amount, joined.since, joined.origin) == (Decimal(1), NOW, "pod llm-0")
+
+
+def test_scaling_back_again_and_again_ends_at_the_baselines() -> None:
+    """`main` was written as four GPUs, and `draft` was never raised: neither gets the other's."""
+    state = make_state({"main": "4"}, COMPUTE, baseline={"main": "2"})
+    containers = {"main": "4", "draft": "2"}
+    calm = {"llm-0": {"main": "10", "draft": "10"}}
+    for _ in range(3):
+        evaluation = evaluate([make_pod(**containers)], make_readings(calm, calm), state=state)
+        state, found = evaluation.state, recommended(evaluation)
+
+        assert found == {"main": "2", "draft": "2"}
+        containers = found
+
+
+def test_a_container_that_joins_with_different_amounts_is_not_scaled_back() -> None:
+    pods = [JOINED_POD, make_pod("llm-1", a="0.8", b="2")]
+    calm = {pod.name: CALM for pod in pods}
+    evaluation = evaluate(pods, make_readings(calm, calm), state=JOINED)
+
+    assert recommended(evaluation) == {"a": "0.8"}
+    assert (
+        "no baseline of b is known, and pods llm-0 and llm-1 have different amounts of it"
+        in evaluation.reasons
+    )
 
 
 def test_a_container_that_joins_gets_its_share() -> None:

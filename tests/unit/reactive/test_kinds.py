@@ -10,13 +10,14 @@ from tests.builders import JsonObject
 from tests.gpu_cluster import make_object, see_workload
 from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Controls
 from webhook.model.rightsizing.recommendations import WorkloadRef
-from webhook.model.rightsizing.spec_values import WORKLOAD_TYPES
+from webhook.model.rightsizing.workload_types import GROUP_OF_SHORT, SHORT_TYPES
 from webhook.reactive.decisions.scopes import ScopedWorkload
 from webhook.reactive.observation.kinds import WORKLOAD_KINDS, Rollout
 
 
 def test_every_type_that_a_policy_can_name_is_a_kind_that_is_looked_for() -> None:
-    assert set(WORKLOAD_KINDS) == set(WORKLOAD_TYPES)
+    assert set(WORKLOAD_KINDS) == set(SHORT_TYPES)
+    assert {kind: each.group for kind, each in WORKLOAD_KINDS.items()} == GROUP_OF_SHORT
 
 
 def test_only_what_no_cluster_may_lack_is_not_optional() -> None:
@@ -54,12 +55,24 @@ def test_a_workload_is_seen_with_its_labels_and_controls() -> None:
     assert workload.template_controls == Controls(pause_until="infinite")
 
 
-@pytest.mark.parametrize("kind", [kind for kind, each in WORKLOAD_KINDS.items() if not each.rolls])
+OTHERS = [kind for kind, each in WORKLOAD_KINDS.items() if not each.rolls and not each.retries]
+
+
+@pytest.mark.parametrize("kind", OTHERS)
 def test_of_most_kinds_the_metadata_is_enough(kind: str) -> None:
     workload = see_workload(make_object(kind))
 
     assert (workload.kind, workload.rollout) == (kind, None)
     assert {each.metadata_only for each in WORKLOAD_KINDS[kind].resources} == {True}
+
+
+@pytest.mark.parametrize("kind", WORKLOAD_KINDS)
+def test_one_that_is_being_deleted_is_seen_as_such(kind: str) -> None:
+    there = make_object(kind)
+    gone = {**there["metadata"], "deletionTimestamp": "2026-01-01T12:00:00Z"}
+
+    assert not see_workload(there).is_ending
+    assert see_workload({**there, "metadata": gone}).is_ending
 
 
 def rolling(given: Any, replicas: int, **more: Any) -> JsonObject:

@@ -18,6 +18,7 @@ from tests.gpu import make_gpu_container
 from tests.gpu_cluster import make_object, make_running_pod
 from tests.gpu_documents import make_policy, make_settings, make_source, make_strategy
 from tests.unit.reactive.fakes import NOW, FakeKube, FakePrometheus, FakeView
+from webhook.catalog.pod_makers import PodMaker
 from webhook.errors import KubeError, PrometheusError, PrometheusFault
 from webhook.model.rightsizing.samples import Sample
 from webhook.policy.gpu.before import GPU_BEFORE
@@ -210,16 +211,18 @@ async def test_a_new_reconciler_goes_on_where_the_last_one_stopped() -> None:
     assert second.kube.evicted == ["llm-1"]
 
 
+def make_pair(name: str, main: str, draft: str, **more: Any) -> JsonObject:
+    """A pod with two containers that have so many GPUs."""
+    containers = [
+        make_gpu_container(each, limit=count, request=count)
+        for each, count in (("main", main), ("draft", draft))
+    ]
+    return make_running_pod(name, *containers, owner=REPLICA_SET, **more)
+
+
 async def test_two_containers_return_to_what_each_had() -> None:
     """Whole GPUs were written: in proportion to three and two, draft would keep two for ever."""
-
-    def pod(name: str, main: str, draft: str, **more: Any) -> JsonObject:
-        containers = [
-            make_gpu_container(each, limit=count, request=count)
-            for each, count in (("main", main), ("draft", draft))
-        ]
-        return make_running_pod(name, *containers, owner=REPLICA_SET, **more)
-
+    pod = make_pair
     place = await Place(pods=(pod("llm-0", "2", "1"),)).healthy()
     compute, memory = place.prometheus.percents["compute"], place.prometheus.percents["memory"]
     compute["llm-0"], memory["llm-0"] = {"main": "190", "draft": "80"}, {"main": "9", "draft": "9"}
@@ -233,6 +236,63 @@ async def test_two_containers_return_to_what_each_had() -> None:
 
     assert place.amounts == {"main": "2", "draft": "1"}
     assert place.kube.evicted == ["llm-0", "llm-1"]
+
+
+async def test_a_container_that_joins_the_scope_keeps_what_it_has_and_the_other_returns() -> None:
+    narrow, wide = quick_policy(scope={"containers": ["main"]}), quick_policy()
+    place = await Place(narrow, STRATEGY, pods=(make_pair("llm-0", "2", "2"),)).healthy()
+    compute, memory = place.prometheus.percents["compute"], place.prometheus.percents["memory"]
+    compute["llm-0"], memory["llm-0"] = {"main": "330", "draft": "10"}, {"main": "9", "draft": "9"}
+    await place.round()
+    assert place.amounts == {"main": "3.96"}
+    place.documents(wide, STRATEGY)
+    place.pods = (make_pair("llm-1", "4", "2", annotations={GPU_BEFORE: "main=2"}),)
+    compute["llm-1"] = memory["llm-1"] = {"main": "9", "draft": "9"}
+
+    await place.round()
+
+    state = place.state("llm")
+    assert state["recommendation"] == {"main": "2", "draft": "2"}
+    assert place.amounts == {"main": "2"}
+    assert {name: base["amount"] for name, base in state["baseline"].items()} == {
+        "main": "2",
+        "draft": "2",
+    }
+    assert place.kube.evicted == ["llm-0", "llm-1"]
+    place.pods = (make_pair("llm-2", "2", "2"),)
+    compute["llm-2"] = memory["llm-2"] = {"main": "9", "draft": "9"}
+
+    await place.round()
+
+    assert place.state("llm")["recommendation"] == {"main": "2", "draft": "2"}
+    assert place.kube.evicted == ["llm-0", "llm-1"]
+
+
+async def test_what_was_recommended_to_an_idle_workload_is_in_nobodys_way() -> None:
+    """Its owner gives less from then on, and more is needed than that."""
+    four = make_gpu_container(limit="4", request="4")
+    place = await Place(pods=(make_running_pod("llm-0", four, owner=REPLICA_SET),)).healthy()
+    await place.round(compute="10")
+    assert place.state("llm")["recommendation"] == {"main": "4"}
+    place.pods = (make_running_pod("llm-1", owner=REPLICA_SET),)
+    place.prometheus.load("llm-1", compute="65", memory="95")
+
+    await place.round()
+
+    state = place.state("llm")
+    assert (state["baseline"]["main"]["amount"], place.amounts) == ("1", {"main": "1.14"})
+    assert place.kube.evicted == ["llm-1"]
+
+
+async def test_an_idle_workload_that_works_again_is_recommended_nothing() -> None:
+    place = await Place().healthy()
+    await place.round(compute="10", memory="10")
+
+    await place.round(compute="70", memory="70")
+
+    state = place.state("llm")
+    assert (state["recommendation"], state["change"]) == ({}, "none")
+    assert (place.amounts, place.kube.evicted) == ({}, [])
 
 
 @pytest.mark.slow
@@ -317,6 +377,7 @@ async def test_evictions_of_a_round_are_bounded_and_everybody_has_a_turn() -> No
     asked: list[list[str]] = []
     for _ in range(4):
         place.kube.calls.clear()
+        place.now += timedelta(minutes=1)
         await place.round()
         paths = [path.split("/")[-2] for _, path in place.kube.calls if path.endswith("/eviction")]
         asked.append(sorted(paths))
@@ -403,6 +464,12 @@ async def test_a_budget_is_told_and_tried_again() -> None:
     assert place.status["reasons"][0] == "pod llm-0 was not evicted: a disruption budget"
     assert place.status["eviction"]["count"] == 0
     del place.kube.faults["POST", "/eviction"]
+    await place.round()
+    assert place.kube.evicted == []
+    again = "it is tried again after 2026-01-01T12:00:30Z"
+    assert place.status["reasons"] == [f"pod llm-0 was not evicted: a disruption budget; {again}"]
+
+    place.now += timedelta(seconds=30)
     await place.round()
 
     assert place.kube.evicted == ["llm-0"]
@@ -685,6 +752,85 @@ async def test_a_policy_that_is_passed_over_forgets_containers_that_leave_its_sc
     assert place.state("first")["baseline"]["main"]["amount"] == "1"
 
 
+# --- kinds beyond the nine ---
+
+
+@pytest.mark.parametrize("recreates", [False, True])
+async def test_a_workload_of_a_mapped_kind_is_recommended_to_and_evicted_if_it_makes_pods_again(
+    recreates: bool,
+) -> None:
+    acme = make_object("AcmeJob", "train", api_version="acme.example.com/v1")
+    type_ = "AcmeJob.acme.example.com"
+    place = Place(quick_policy(scope={"workloadTypes": [type_]}), STRATEGY)
+    place.view.objects.append(acme)
+    place.view.more["makers"] = {type_: PodMaker(recreates=recreates)}
+    place.pods = (make_running_pod("train-0", owner=acme),)
+    place.prometheus.load("train-0", compute="95")
+    await place.healthy()
+
+    await place.round()
+
+    stored = place.kube.recommendations["team-a/acmejob.train"]
+    (owner,) = stored["metadata"]["ownerReferences"]
+    assert (owner["apiVersion"], owner["kind"]) == ("acme.example.com/v1", "AcmeJob")
+    assert stored["status"]["selected"]["amounts"] == {"main": "1.14"}
+    assert place.kube.evicted == (["train-0"] if recreates else [])
+    held = [text for text in stored["status"]["reasons"] if text.startswith("nothing is evicted")]
+    assert bool(held) is not recreates
+
+
+async def test_what_is_known_of_a_kind_is_kept_while_its_mapping_is_away() -> None:
+    acme = make_object("AcmeJob", "train", api_version="acme.example.com/v1")
+    type_ = "AcmeJob.acme.example.com"
+    policy = quick_policy(scope={"workloadTypes": [type_]})
+    place = Place(policy, STRATEGY)
+    place.view.objects.append(acme)
+    place.pods = (make_running_pod("train-0", owner=acme),)
+    place.prometheus.load("train-0", compute="95")
+    await place.round()
+
+    place.view.objects.remove(acme)
+    place.view.more["unknown_kinds"] = {type_: f"no mapping covers {type_}"}
+    await place.round()
+    assert list(place.kube.recommendations) == ["team-a/acmejob.train"]
+
+    place.view.more["unknown_kinds"] = {}
+    place.documents(quick_policy(), STRATEGY)
+    await place.round()
+    assert place.kube.recommendations == {}
+
+
+# --- what is held up ---
+
+
+def test_a_refused_eviction_is_tried_again_between_two_rounds() -> None:
+    """After the interval of the strategy, and without a question to Prometheus."""
+
+    async def rounds() -> None:
+        place = Place()
+        place.kube.faults["POST", "/eviction"] = BUDGET
+        place.prometheus.load("llm-0", compute="95")
+        place.view.objects += place.pods
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        place.reconciler._clock = lambda: NOW + timedelta(seconds=clock() - began)
+        await place.healthy()
+        async with running(place):
+            await asyncio.sleep(20)
+            assert place.kube.evicted == []
+            assert place.count("gatewright_evictions_total", outcome="budget") == 1
+            done, asked = place.count(ROUNDS, outcome="done"), place.prometheus.queries
+            del place.kube.faults["POST", "/eviction"]
+            await asyncio.sleep(25)
+
+            assert place.kube.evicted == ["llm-0"]
+            assert place.count(ROUNDS, outcome="done") == done
+            assert place.prometheus.queries == asked
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        runner.run(rounds())
+
+
 # --- the owner of a workload ---
 
 
@@ -703,6 +849,58 @@ async def test_the_owners_new_amount_is_the_baseline_from_then_on(before: str) -
     assert place.amounts == {"main": before}
 
 
+async def test_a_baseline_that_was_raised_is_the_least_that_an_upsize_gives() -> None:
+    """The pod has the old amount still, and what it uses of that is less than its owner wants."""
+    place = await upsized()
+    place.pods = (make_upsized("llm-2", "3"),)
+    # Memory is between its thresholds, and asks for nothing.
+    place.prometheus.load("llm-2", compute="190", memory="120")
+
+    await place.round()
+
+    (state,) = place.status["policies"]
+    assert (state["change"], state["recommendation"]) == ("upsize", {"main": "2.28"})
+    assert place.amounts == {"main": "3"}
+    told = "container main: 2.28 GPUs would be less than the baseline of 3 GPUs"
+    assert [text for text in place.status["reasons"] if text.startswith(told)] != []
+
+
+async def test_what_we_wrote_raises_no_baseline_where_the_note_on_it_is_gone() -> None:
+    """Or each upsize would move the cap on, and the next one would go further."""
+    place = await upsized()
+    two = make_gpu_container(limit="2", request="2")
+    place.pods = (make_running_pod("llm-2", two, owner=REPLICA_SET),)
+    for _ in range(3):
+        place.now += timedelta(minutes=1)
+        place.prometheus.load("llm-2", compute="199")
+        await place.round()
+
+    (state,) = place.status["policies"]
+    assert state["baseline"]["main"]["amount"] == "1"
+    assert place.amounts == {"main": "2"}
+
+    place.now += timedelta(minutes=1)
+    place.prometheus.load("llm-2", compute="10")
+    await place.round()
+
+    assert place.amounts == {"main": "1"}
+    assert place.kube.evicted[-1] == "llm-2"
+
+
+async def test_a_pod_that_its_owner_made_with_another_amount_is_not_evicted() -> None:
+    """As in a roll-out: the others still show the old one."""
+    place = await upsized()
+    five = make_gpu_container(limit="5", request="5")
+    place.pods = (make_upsized(), make_running_pod("llm-2", five, owner=REPLICA_SET))
+    for pod in ("llm-1", "llm-2"):
+        place.prometheus.load(pod, compute="150")
+
+    await place.round()
+
+    assert "llm-2" not in place.kube.evicted
+    assert any("its owner gives main 5 GPUs" in text for text in place.status["reasons"])
+
+
 async def test_an_amount_that_comes_without_us_is_the_owners() -> None:
     place = await upsized()
     five = make_gpu_container(limit="5", request="5")
@@ -711,8 +909,10 @@ async def test_an_amount_that_comes_without_us_is_the_owners() -> None:
 
     await place.round()
 
-    assert place.status["policies"][0]["baseline"]["main"]["amount"] == "5"
-    assert place.amounts == {"main": "5"}
+    state = place.state("llm")
+    assert state["baseline"]["main"]["amount"] == "5"
+    assert state["recommendation"] == {"main": "5"}
+    assert place.amounts == {}
     assert place.kube.evicted == []
 
 
@@ -974,3 +1174,151 @@ async def test_of_many_pods_without_samples_the_first_are_stored_and_how_many_th
     assert [each["missing"] for each in missing] == [[f"llm-{i:03}" for i in range(10)]] * 2
     few = len(json.dumps(place.status))
     assert few < 6_000
+
+
+# --- what others wrote under our kind ---
+
+
+def stranger(name: str, kind: str, workload: str) -> JsonObject:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": workload, "uid": "uid-x"}
+    return {
+        "metadata": {"name": name, "namespace": "team-a", "uid": f"uid-{name}"},
+        "spec": {"workloadRef": reference},
+    }
+
+
+async def test_what_is_of_another_workload_stops_this_one_and_its_policy_says_so() -> None:
+    place = await Place().healthy()
+    place.kube.put(KEY, stranger("deployment.llm", "Deployment", "other"))
+
+    await place.round(compute="95")
+
+    assert place.kube.evicted == []
+    (conditions,) = [status["conditions"] for status in place.kube.statuses.values()]
+    ready = next(each for each in conditions if each["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "RecommendationForeign")
+    assert ready["message"] == (
+        "workloads with GPUs: 1; with a recommendation: 0; left alone: Deployment team-a/llm"
+        " (GpuRecommendation deployment.llm: it is of apps/v1 Deployment/other)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "workload"),
+    [
+        pytest.param("x", "Deployment", "llm", id="another-name"),
+        pytest.param("y", "Foo", "/../../../api/v1/namespaces/kube-system/pods/etcd", id="a-path"),
+    ],
+)
+async def test_one_whose_name_is_not_that_of_its_workload_is_taken_away_by_its_own(
+    name: str, kind: str, workload: str
+) -> None:
+    place = await Place().healthy()
+    place.kube.put(f"team-a/{name}", stranger(name, kind, workload))
+
+    await place.round(compute="95")
+
+    assert list(place.kube.recommendations) == [KEY]
+    path = f"/apis/policy.gatewright.io/v1alpha1/namespaces/team-a/gpurecommendations/{name}"
+    assert ("DELETE", path) in place.kube.calls
+
+
+# --- several policies ---
+
+
+def with_window(name: str, window: str, **more: Any) -> JsonObject:
+    """A policy that asks other questions than the rest."""
+    policy = quick_policy(name, **more)
+    for metric in policy["spec"]["metrics"].values():
+        metric["upsize"]["metricsWindow"] = metric["scaleBack"]["metricsWindow"] = window
+    return policy
+
+
+class Overtaxed(FakePrometheus):
+    """Windows of a year are too much for it."""
+
+    def __init__(self, fault: PrometheusError) -> None:
+        super().__init__()
+        self.fault = fault
+
+    async def query(
+        self, promql: str, *, at: datetime, within_s: float | None = None
+    ) -> tuple[Sample, ...]:
+        if "[876" in promql:
+            self.queries += 1
+            raise self.fault
+        return await super().query(promql, at=at, within_s=within_s)
+
+
+@pytest.mark.parametrize("mode", ["", "Recommend"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(PrometheusError(PrometheusFault.TIMEOUT, "30 s"), id="timeout"),
+        pytest.param(PrometheusError(PrometheusFault.REFUSED, "no", status=422), id="refused"),
+    ],
+)
+async def test_policies_that_do_not_count_stop_nobody(mode: str, fault: PrometheusError) -> None:
+    losing = [
+        with_window(name, window, mode=mode)
+        for name, window in (("aaa", "8760h"), ("aab", "8761h"))
+    ]
+    winner = quick_policy("zzz", weight=100)
+    place = await Place(*losing, winner, STRATEGY, prometheus=Overtaxed(fault)).healthy()
+
+    await place.round(compute="95")
+
+    assert place.amounts == {"main": "1.14"}
+    assert place.kube.evicted == ["llm-0"]
+    conditions = {each["type"]: each["status"] for each in place.status["conditions"]}
+    assert conditions == {"Ready": "True", "PrometheusReachable": "True"}
+
+
+async def test_of_many_policies_one_is_asked_for() -> None:
+    policies = [with_window(f"llm-{number}", f"{10 + number}m") for number in range(40)]
+    place = await Place(*policies, STRATEGY).healthy()
+
+    await place.round(compute="95")
+
+    assert place.prometheus.queries == 4
+    assert place.amounts == {"main": "1.14"}
+    (reasons,) = {tuple(state["reasons"]) for state in place.status["policies"][1:]}
+    assert reasons == ("not evaluated: another policy comes first for this workload",)
+
+
+@pytest.mark.parametrize("multi", [False, True])
+async def test_a_policy_that_only_recommends_is_shown_beside_the_one_that_acts(multi: bool) -> None:
+    """It takes no place, not even for a container that nobody else has in scope."""
+    trial = quick_policy("trial", mode="Recommend", weight=100)
+    acting = quick_policy("acting", scope={"containers": ["main"]})
+    settings = make_settings(multiPolicyContainerRightsizingEnabled=multi)
+    pods = (make_pair("llm-0", "1", "1"),)
+    place = await Place(trial, acting, STRATEGY, settings, pods=pods).healthy()
+    compute, memory = place.prometheus.percents["compute"], place.prometheus.percents["memory"]
+    compute["llm-0"], memory["llm-0"] = {"main": "95", "draft": "95"}, {"main": "9", "draft": "9"}
+
+    await place.round()
+
+    assert place.amounts == {"main": "1.14"}
+    assert place.status["selected"]["mode"] == "Enforce"
+    shown = place.state("trial")
+    assert shown["recommendation"] == {"main": "1.14", "draft": "1.14"}
+    assert shown["reasons"][0].startswith("it is tried: it only recommends")
+
+
+async def test_more_that_only_recommend_than_are_tried_are_told() -> None:
+    trials = [quick_policy(f"trial-{number}", mode="Recommend") for number in range(3)]
+    place = await Place(*trials, quick_policy("acting"), STRATEGY).healthy()
+
+    await place.round(compute="95")
+
+    assert [bool(state.get("recommendation")) for state in place.status["policies"]] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert place.state("trial-2")["reasons"] == [
+        "not evaluated: another policy comes first for this workload, and no more than 2 that only"
+        " recommend are tried beside it"
+    ]

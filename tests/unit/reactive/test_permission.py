@@ -14,6 +14,7 @@ from tests.builders import JsonObject, make_container
 from tests.gpu import DEVICES, FRACTION, POLICY, make_gpu_container
 from tests.gpu_cluster import make_cluster, make_object, make_running_pod
 from tests.gpu_documents import make_policy
+from webhook.catalog.pod_makers import PodMaker, pod_makers
 from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Controls
 from webhook.model.rightsizing.injections import GpuRoom
 from webhook.model.rightsizing.policies import (
@@ -36,7 +37,8 @@ from webhook.model.rightsizing.recommendations import (
 )
 from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.reactive.observation.workloads import ObservedWorkload, observe
-from webhook.reactive.recreation.permission import Recreation, Surroundings, may_evict, noted
+from webhook.reactive.recreation.holds import Surroundings
+from webhook.reactive.recreation.permission import Recreation, may_evict, noted
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -44,6 +46,8 @@ KEY = DocumentKey("AutomationStrategy", "team-a", "gpu")
 STRATEGY = Strategy(KEY, upsize=True, downsize=True)
 TWO = {"main": Decimal(2)}
 ROLLING = {"strategy": {"type": "RollingUpdate"}}
+# Any number of its pods may be away.
+ALL_AT_ONCE = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}
 
 
 def make_workload(
@@ -59,7 +63,7 @@ def make_workload(
         between = make_object("Job", "llm-29000000", owner=workload)
     owner = between if kind in ("Deployment", "CronJob") else workload
     cluster = make_cluster(
-        make_policy(namespace="team-a", scope={"workloadTypes": [kind]}),
+        make_policy(POLICY.name, namespace="team-a", scope={"workloadTypes": [kind]}),
         workload,
         between,
         *[owned(pod, owner) for pod in pods or (make_running_pod(),)],
@@ -76,13 +80,26 @@ def owned(pod: JsonObject, owner: JsonObject) -> JsonObject:
 def recommend(
     amounts: dict[str, str] | None = None, eviction: Eviction | None = None, **selected: Any
 ) -> GpuRecommendation:
-    """Two GPUs for main."""
+    """Two GPUs for main, of a policy that has just seen next to nothing used."""
     decimals = {name: Decimal(text) for name, text in (amounts or {"main": "2"}).items()}
     allowed = {"upsize": True, "downsize": True}
     status = RecommendationStatus(
-        selected=Selected(POLICY, KEY, decimals, **(allowed | selected)), eviction=eviction
+        evaluated_at=NOW,
+        policies=(seen(),),
+        selected=Selected(POLICY, KEY, decimals, **(allowed | selected)),
+        eviction=eviction,
     )
     return GpuRecommendation("team-a", make_workload().workload.ref, status, "uid-1", "5")
+
+
+def seen(usage: str | None = "0.1", **more: Any) -> PolicyState:
+    """What the policy that is selected has seen of memory."""
+    found = SignalEvaluation(
+        80, 10 * MINUTE, None if usage is None else Decimal(usage), Decimal(2), "llm-0", **more
+    )
+    return PolicyState(
+        POLICY, evaluated_at=NOW, signals={Signal.MEMORY: SignalState(scale_back=found)}
+    )
 
 
 def around(strategy: Strategy = STRATEGY, **more: Any) -> Surroundings:
@@ -218,7 +235,7 @@ def injected(live: str, before: str, **annotations: str) -> JsonObject:
     return make_running_pod("llm-0", container, annotations=noted)
 
 
-KAI = {"scheduler": Scheduler.KAI, "scheduler_name": "kai", "queue": "gpus"}
+KAI: dict[str, Any] = {"scheduler": Scheduler.KAI, "scheduler_name": "kai", "queue": "gpus"}
 LEAVES_ONE = {"room": GpuRoom(Fraction(1))}
 
 
@@ -235,7 +252,12 @@ LEAVES_ONE = {"room": GpuRoom(Fraction(1))}
         pytest.param(injected("2", "0.5"), "0.7", KAI, {}, "", id="share-again"),
         pytest.param(injected("0.7", "2"), "0.5", KAI, {}, "", id="share-of-whole"),
         pytest.param(
-            injected("0.7", "1", **{DEVICES: "2"}), "1.2", KAI, {}, "", id="share-of-two-devices"
+            injected("0.7", "0.5*2", **{DEVICES: "2"}),
+            "1.2",
+            KAI,
+            {},
+            "",
+            id="share-of-two-devices",
         ),
         pytest.param(
             injected("0.7", "0.5"),
@@ -275,6 +297,85 @@ def test_what_the_template_says_of_the_next_pod_counts(annotation: str) -> None:
     assert "the next pod would not be given what is recommended" in reason(workload)
 
 
+def raised(live: str, note: str) -> JsonObject:
+    """A pod with *live* whole GPUs that was written as a share of several devices."""
+    container = make_gpu_container(limit=live, request=live)
+    return make_running_pod("llm-0", container, annotations={GPU_BEFORE: f"main={note}"})
+
+
+@pytest.mark.parametrize(
+    ("pod", "amount", "due"),
+    [
+        # As whole GPUs these are rounded up to as many as there are, or to others.
+        pytest.param(raised("3", "0.9*2"), "1.8", True, id="back-to-its-share"),
+        pytest.param(raised("2", "0.9*2"), "1.8", True, id="where-whole-ones-round-to-the-same"),
+        pytest.param(raised("5", "0.65*4"), "2.6", True, id="four-devices"),
+        pytest.param(raised("4", "0.67*3"), "2.01", True, id="three-devices"),
+        pytest.param(raised("3", "0.9*2"), "2.5", False, id="as-many-as-recommended"),
+        pytest.param(raised("3", "0.9*2"), "1.9", True, id="to-another-share"),
+    ],
+)
+def test_a_share_of_several_devices_comes_back(pod: JsonObject, amount: str, due: bool) -> None:
+    recreation = ask(make_workload(pod), recommend({"main": amount}, **KAI))
+
+    assert (recreation.pod is not None) is due
+    assert recreation.reasons == ()
+
+
+def test_a_share_does_not_come_back_where_nothing_may_be_taken() -> None:
+    workload = make_workload(raised("2", "0.9*2"))
+    recommendation = recommend({"main": "1.8"}, **KAI, downsize=False)
+
+    assert reason(workload, recommendation) == "pod llm-0: the strategy allows no downsize"
+
+
+# --- what is not known ---
+
+
+def knowing(state: PolicyState, amount: str = "1") -> GpuRecommendation:
+    recommendation = recommend({"main": amount})
+    status = replace(recommendation.status, policies=(state,))
+    return replace(recommendation, status=status)
+
+
+BEFORE = replace(seen(), evaluated_at=NOW - MINUTE)
+SILENT = "pod llm-0: nothing is taken away, as samples are missing of pod llm-7 and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("state", "held"),
+    [
+        pytest.param(seen(), "", id="measured"),
+        pytest.param(seen(missing=("llm-7",), missing_count=3), SILENT, id="samples-are-missing"),
+        pytest.param(
+            seen(None), "pod llm-0: nothing is taken away, as no pod is measured", id="unmeasured"
+        ),
+        pytest.param(
+            BEFORE, "pod llm-0: everything stays, as Prometheus did not answer", id="not-asked"
+        ),
+    ],
+)
+def test_nothing_is_taken_away_without_a_look(state: PolicyState, held: str) -> None:
+    workload = make_workload(make_running_pod("llm-0", make_gpu_container(limit="2", request="2")))
+    recreation = ask(workload, knowing(state))
+
+    assert (recreation.pod is None) is bool(held)
+    assert recreation.reasons == ((held,) if held else ())
+
+
+@pytest.mark.parametrize(
+    ("state", "due"),
+    [
+        pytest.param(seen(missing=("llm-7",), missing_count=1), True, id="samples-are-missing"),
+        pytest.param(seen(None), True, id="not-old-enough-to-be-measured"),
+        pytest.param(BEFORE, False, id="not-asked"),
+    ],
+)
+def test_more_is_given_unless_prometheus_is_away(state: PolicyState, due: bool) -> None:
+    """What was recommended is kept meanwhile, and so is what is there."""
+    assert (ask(None, knowing(state, "2")).pod is not None) is due
+
+
 # --- what would be asked for again ---
 
 
@@ -286,6 +387,7 @@ def measured(observed: ObservedWorkload, usage: str, direction: str) -> PolicySt
         observed.policies[0].key,
         recommendation={"main": Decimal(1)},
         signals={Signal.MEMORY: state},
+        evaluated_at=NOW,
     )
 
 
@@ -314,6 +416,22 @@ def test_nothing_is_taken_away_that_would_be_asked_for_again(
     assert (recreation.pod is None) is (held is not False)
     said = ["more would be asked for again" in text for text in recreation.reasons]
     assert said == ([True] if held else [])
+
+
+def test_a_policy_that_is_only_tried_holds_nobody() -> None:
+    """Nor does one that is passed over: what it asks for is not written."""
+    two = make_running_pod("llm-0", make_gpu_container(limit="2", request="2"))
+    workload, recommendation = make_workload(two), recommend({"main": "1"})
+    other = replace(POLICY, name="other")
+    status = recommendation.status
+    assert status.selected is not None
+    status = replace(
+        status,
+        selected=replace(status.selected, policy=other),
+        policies=(replace(seen(), policy=other), measured(workload, "1.9", "upsize")),
+    )
+
+    assert ask(workload, replace(recommendation, status=status)).pod is not None
 
 
 # --- quotas ---
@@ -382,6 +500,144 @@ def test_what_an_analysis_run_measures_is_not_broken_off() -> None:
     assert "not made again" in reason(run, None, around(replace(STRATEGY, evicts_jobs=True)))
 
 
+# --- kinds beyond the nine ---
+
+
+def make_mapped(
+    kind: str, api_version: str, *, role: str = "", owner: JsonObject | None = None
+) -> ObservedWorkload:
+    """One of such a kind, with a pod that it has made."""
+    made = make_object(kind, api_version=api_version, owner=owner)
+    pod = make_running_pod(owner=made)
+    pod["metadata"]["labels"] = {"ray.io/node-type": role}
+    type_ = f"{kind}.{api_version.partition('/')[0]}"
+    cluster = make_cluster(
+        make_policy(namespace="team-a", scope={"workloadTypes": [type_]}), made, pod
+    )
+    (observed,) = observe(cluster)
+    return observed
+
+
+def ask_of_kind(
+    observed: ObservedWorkload, strategy: Strategy = STRATEGY, **maker: Any
+) -> Recreation:
+    known = pod_makers().get(observed.workload.type, PodMaker(**maker))
+    return ask(observed, None, around(strategy, maker=known))
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "want"),
+    [
+        pytest.param(
+            "PyTorchJob", "kubeflow.org/v1",
+            "to a training job an evicted pod may be a failed one, and its other pods wait for it",
+            id="a-training-job",
+        ),
+        pytest.param(
+            "AcmeJob", "acme.example.com/v1",
+            "nobody told that AcmeJob.acme.example.com makes an evicted pod again",
+            id="a-users-own",
+        ),
+    ],
+)  # fmt: skip
+def test_of_a_kind_that_is_not_known_to_make_pods_again_none_is_evicted(
+    kind: str, api_version: str, want: str
+) -> None:
+    found = ask_of_kind(make_mapped(kind, api_version))
+
+    assert found == Recreation(reasons=(f"nothing is evicted of it: {want}",))
+
+
+def test_pods_of_a_kind_that_makes_them_again_are_evicted() -> None:
+    acme = make_mapped("AcmeJob", "acme.example.com/v1")
+
+    assert ask_of_kind(acme, recreates=True).pod is not None
+
+
+def test_a_ray_worker_is_evicted_and_a_ray_head_is_not() -> None:
+    """With its head a cluster loses all that runs on it."""
+    assert ask_of_kind(make_mapped("RayCluster", "ray.io/v1", role="worker")).pod is not None
+    (told,) = ask_of_kind(make_mapped("RayCluster", "ray.io/v1", role="head")).reasons
+    assert told == ("pod llm-0 is not evicted: with its head a RayCluster loses what runs on it")
+
+
+def test_a_ray_cluster_of_a_job_is_a_part_of_it() -> None:
+    job = make_object("RayJob", "train", api_version="ray.io/v1")
+    of_job = make_mapped("RayCluster", "ray.io/v1", role="worker", owner=job)
+
+    (told,) = ask_of_kind(of_job).reasons
+    assert "does not let pods of Jobs be evicted" in told
+    assert ask_of_kind(of_job, replace(STRATEGY, evicts_jobs=True)).pod is not None
+
+
+def test_a_kind_of_the_name_of_a_job_is_none() -> None:
+    """Volcano's; what is known of Kubernetes' own says nothing of it."""
+    found = ask_of_kind(make_mapped("Job", "batch.volcano.sh/v1alpha1"))
+
+    assert [text for text in found.reasons if "pods of Jobs" in text] == []
+    assert "nobody told that Job.batch.volcano.sh" in found.reasons[0]
+
+
+# --- what passes by itself ---
+
+
+def waiting(
+    observed: ObservedWorkload | None = None,
+    eviction: Eviction | None = None,
+    **safety: Any,
+) -> timedelta | None:
+    """When it is looked at again."""
+    recreation = ask(observed, recommend(eviction=eviction), around(checks(**safety)))
+    assert recreation.pod is None
+    return recreation.retry_after
+
+
+REFUSED = Eviction("llm-0", "uid-pod-llm-0", NOW, NOW - MINUTE, 1, problem="a disruption budget")
+
+
+def test_a_refused_eviction_is_asked_for_again_after_the_interval_of_the_strategy() -> None:
+    recommendation = recommend(eviction=REFUSED)
+    five = around(checks(retry_interval=5 * MINUTE))
+
+    told = reason(None, recommendation, five)
+    assert told == (
+        "pod llm-0 was not evicted: a disruption budget; it is tried again after"
+        " 2026-01-01T12:05:00Z"
+    )
+    assert ask(None, recommendation, five, now=NOW + 5 * MINUTE).pod is not None
+    assert ask(None, recommendation, around(), now=NOW + timedelta(seconds=30)).pod is not None
+
+
+def test_of_several_strategies_the_most_patient_one_counts() -> None:
+    patient = replace(checks(retry_interval=5 * MINUTE), key=replace(KEY, name="patient"))
+    surroundings = Surroundings(strategies=(STRATEGY, patient))
+
+    assert "after 2026-01-01T12:05:00Z" in reason(None, recommend(eviction=REFUSED), surroundings)
+
+
+def test_a_refusal_of_the_future_holds_nobody() -> None:
+    """Clocks differ."""
+    later = replace(REFUSED, at=NOW + MINUTE)
+
+    assert ask(None, recommend(eviction=later)).pod is not None
+
+
+def test_what_passes_by_itself_is_looked_at_again_before_the_next_round() -> None:
+    unready = make_workload(make_running_pod(conditions=[]))
+    seconds = timedelta(seconds=7)
+
+    assert waiting(unready, retry_interval=seconds) == seconds
+    assert waiting(eviction=REFUSED, retry_interval=seconds) == seconds
+    # It is ready since 11:31, so that one minute of thirty is left.
+    assert waiting(min_ready=30 * MINUTE, retry_interval=seconds) == MINUTE
+
+
+def test_what_somebody_has_to_change_waits_for_the_next_round() -> None:
+    assert ask(None, None, around(replace(STRATEGY, eviction=False))).retry_after is None
+    never = replace(REFUSED, retried=False)
+    assert waiting(eviction=never) is None
+
+
 @pytest.mark.parametrize(
     ("resizer", "ignored"),
     [
@@ -427,7 +683,7 @@ def test_a_pod_that_is_not_ready_stays() -> None:
 
 def test_all_pods_must_be_ready_where_the_strategy_says_so() -> None:
     pods = (make_running_pod("llm-0"), make_running_pod("llm-1", conditions=[]))
-    workload = make_workload(*pods, strategy={"type": "Recreate"})
+    workload = make_workload(*pods, strategy=ALL_AT_ONCE)
 
     assert ask(workload).pod is not None
     assert reason(workload, None, around(checks(owner_pods_ready=True))) == (
@@ -485,7 +741,12 @@ def unready(count: int, of: int, kind: str = "Deployment", **more: Any) -> Obser
         ),
         pytest.param(unready(1, 9, "StrimziPodSet"), False, id="no-number-known"),
         pytest.param(unready(0, 9, "StrimziPodSet"), True, id="no-number-known-and-all-ready"),
-        pytest.param(unready(1, 2, strategy={"type": "Recreate"}), True, id="all-at-once"),
+        pytest.param(unready(1, 2, strategy=ALL_AT_ONCE), True, id="all-at-once"),
+        pytest.param(unready(1, 2, strategy={"type": "Recreate"}), False, id="recreate"),
+        pytest.param(unready(0, 2, strategy={"type": "Recreate"}), True, id="recreate-all-ready"),
+        pytest.param(
+            unready(2, 3, "StatefulSet", updateStrategy={"type": "OnDelete"}), False, id="on-delete"
+        ),
     ],
 )
 def test_pods_that_are_there_but_not_ready_are_away(
@@ -494,6 +755,41 @@ def test_pods_that_are_there_but_not_ready_are_away(
     assert (ask(workload).pod is not None) is allowed
     lenient = around(checks(respect_max_unavailable=False))
     assert ask(workload, None, lenient).pod is not None
+
+
+# --- what makes no pods any more ---
+
+
+def ending(made: JsonObject) -> JsonObject:
+    gone = {"deletionTimestamp": "2026-01-01T11:59:00Z", "finalizers": ["foregroundDeletion"]}
+    return {**made, "metadata": {**made["metadata"], **gone}}
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Job"])
+def test_pods_of_a_workload_that_is_being_deleted_stay(kind: str) -> None:
+    workload = ending(make_object(kind, spec={"replicas": 1, "completions": 1}))
+    policy = make_policy(namespace="team-a", scope={"workloadTypes": [kind]})
+    (observed,) = observe(make_cluster(policy, workload, make_running_pod(owner=workload)))
+
+    found = ask(observed, None, around(replace(STRATEGY, evicts_jobs=True)))
+
+    assert found.pod is None
+    assert found.reasons[0] == f"{kind} llm is being deleted"
+
+
+def test_a_pod_that_nobody_makes_again_stays_and_another_one_goes() -> None:
+    workload = make_workload(make_running_pod("llm-0"), make_running_pod("llm-1"))
+    last = {"team-a/llm-0": "ReplicaSet llm-5d8 makes no other pod: it is being deleted"}
+
+    recreation = ask(workload, None, around(last=last))
+
+    assert recreation.pod is not None
+    assert recreation.pod.pod_name == "llm-1"
+    both = {**last, "team-a/llm-1": last["team-a/llm-0"]}
+    assert ask(workload, None, around(last=both)).reasons == (
+        "ReplicaSet llm-5d8 makes no other pod: it is being deleted",
+        "and so for 1 more",
+    )
 
 
 # --- one at a time ---
@@ -514,7 +810,7 @@ def test_a_pod_that_is_being_deleted_is_waited_for() -> None:
 
 def test_the_successor_of_the_last_one_must_be_ready() -> None:
     pods = (make_running_pod("llm-0"), make_running_pod("llm-1", conditions=[]))
-    workload = make_workload(*pods, strategy={"type": "Recreate"})
+    workload = make_workload(*pods, strategy=ALL_AT_ONCE)
     recommendation = recommend(eviction=evicted(pods=2))
 
     assert reason(workload, recommendation) == (
@@ -523,7 +819,7 @@ def test_the_successor_of_the_last_one_must_be_ready() -> None:
 
 
 def test_the_last_one_must_be_replaced() -> None:
-    workload = make_workload(replicas=3, strategy={"type": "Recreate"})
+    workload = make_workload(replicas=3, strategy=ALL_AT_ONCE)
 
     assert reason(workload, recommend(eviction=evicted(pods=3))) == (
         "pod llm-x was evicted and is not replaced yet"

@@ -164,6 +164,16 @@ PODS = [
         make_gpu_pod(
             make_gpu_container(limit="1", request="1"),
             make_gpu_container(
+                "other",
+                env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": v} for v in ("none", "all")],
+            ),
+        ),
+        id="devices-by-the-second-variable",
+    ),
+    pytest.param(
+        make_gpu_pod(
+            make_gpu_container(limit="1", request="1"),
+            make_gpu_container(
                 "other", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {}}}]
             ),
         ),

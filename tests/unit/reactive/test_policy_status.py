@@ -40,6 +40,14 @@ def told(tally: Tally = ANSWERED, situation: PolicySituation = THERE) -> dict[st
     return {condition.type: condition for condition in found}
 
 
+def test_kinds_that_can_not_be_looked_at_are_named() -> None:
+    situation = PolicySituation(
+        frozenset({STRATEGY}), frozenset(), unknown={"Deployment": "may not list", "Foo.bar": "no"}
+    )
+
+    assert told(situation=situation)["Ready"].message.endswith("; not looked at: may not list")
+
+
 def test_a_policy_that_has_what_it_needs_is_ready() -> None:
     found = told()
 
@@ -49,6 +57,32 @@ def test_a_policy_that_has_what_it_needs_is_ready() -> None:
         "Ready": ("True", "Evaluated"),
     }
     assert found["Ready"].message == "workloads with GPUs: 3; with a recommendation: 1"
+
+
+FOREIGN = "GpuRecommendation deployment.llm: it is of apps/v1 Deployment/other"
+
+
+@pytest.mark.parametrize(("workloads", "status"), [(1, "False"), (2, "True")])
+def test_workloads_that_are_left_alone_are_named(workloads: int, status: str) -> None:
+    """One object of a stranger does not make a policy useless for all the others."""
+    stopped = {"Deployment team-a/llm": FOREIGN}
+    found = told(Tally(workloads=workloads, asked=workloads > 1, stopped=stopped))
+
+    assert (found["Ready"].status, found["Ready"].reason) == (status, "RecommendationForeign")
+    assert found["Ready"].message == (
+        f"workloads with GPUs: {workloads}; with a recommendation: 0;"
+        f" left alone: Deployment team-a/llm ({FOREIGN})"
+    )
+    reachable = found["PrometheusReachable"]
+    assert "has a GPU" not in reachable.message
+
+
+def test_of_many_that_are_left_alone_some_are_named() -> None:
+    stopped = {f"Deployment team-a/llm-{number}": "foreign" for number in range(5)}
+
+    message = told(Tally(workloads=9, asked=True, stopped=stopped))["Ready"].message
+
+    assert message.endswith("; Deployment team-a/llm-2 (foreign); and 2 more")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +114,14 @@ def test_a_policy_that_had_nothing_to_ask_does_not_say_that_it_was_answered() ->
     found = told(Tally())
 
     assert (found["PrometheusReachable"].status, found["Ready"].status) == ("Unknown", "True")
+
+
+def test_a_policy_that_is_passed_over_is_said_to_be_not_asked() -> None:
+    found = told(Tally(passed_over=2))
+
+    reachable = found["PrometheusReachable"]
+    assert (reachable.status, reachable.reason) == ("Unknown", "NotAsked")
+    assert found["Ready"].message.endswith("; left to policies that come first: 2")
 
 
 def test_a_crd_without_containers_is_said() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from webhook.errors import PrometheusError, SettingsError
-from webhook.model.rightsizing.policies import GlobalSettings
-from webhook.reactive.observation.prometheus import PrometheusSource
+from webhook.model.rightsizing.policies import GlobalSettings, MetricSource
+from webhook.model.rightsizing.samples import Sample
+from webhook.reactive.decisions.queries import Skip, WindowFunction, build_query, read_samples
+from webhook.reactive.observation.prometheus import PrometheusSource, count_query
 from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,6 +62,48 @@ async def test_a_url_that_is_none_answers_with_that() -> None:
 
     assert source.client is None
     assert sampler is source.sampler(GlobalSettings(prometheus_url="prometheus"))
+
+
+GOOD = Sample({"namespace": "team-a", "pod": "llm-0", "container": "main"}, Decimal(1))
+NOT_A_NUMBER = replace(GOOD, value=None)
+NAMELESS = Sample({"namespace": "team-a"}, Decimal(1))
+UNCONTAINED = Sample({"namespace": "team-a", "pod": "llm-0"}, Decimal(1))
+
+
+@pytest.mark.parametrize(
+    ("samples", "outcome", "skipped"),
+    [
+        pytest.param([GOOD], "answered", {}, id="good"),
+        pytest.param([], "answered", {}, id="nothing-there"),
+        pytest.param([GOOD, NOT_A_NUMBER], "answered", {"unusable": 1}, id="one-of-two"),
+        pytest.param([NOT_A_NUMBER, NOT_A_NUMBER], "unusable", {"unusable": 2}, id="no-numbers"),
+        pytest.param(
+            [NAMELESS, UNCONTAINED], "unusable", {"noPod": 1, "noContainer": 1}, id="no-labels"
+        ),
+    ],
+)
+def test_series_that_are_not_used_are_counted_by_the_reason(
+    samples: list[Sample], outcome: str, skipped: dict[str, int]
+) -> None:
+    metrics = Metrics()
+    query = build_query(
+        MetricSource("gpu", "namespace", "pod", "container"),
+        namespace="team-a",
+        function=WindowFunction.MEAN,
+        window=timedelta(minutes=1),
+    )
+
+    count_query(ReconcilerMetrics(metrics), read_samples(query, samples, {"llm-0"}), 0.1)
+
+    def value(name: str, **labels: str) -> float:
+        return metrics.registry.get_sample_value(name, labels) or 0.0
+
+    outcomes = ("answered", "unusable")
+    counted = [value("gatewright_prometheus_queries_total", outcome=each) for each in outcomes]
+    assert counted == [float(outcome == each) for each in outcomes]
+    name = "gatewright_prometheus_skipped_series_total"
+    found = {str(skip): value(name, reason=skip) for skip in Skip}
+    assert {reason: count for reason, count in found.items() if count} == skipped
 
 
 @pytest.mark.parametrize("url", ["prometheus", "http://user:pass@ours.example"])

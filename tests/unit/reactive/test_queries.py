@@ -21,9 +21,10 @@ from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.queries import (
     NamespaceQuery,
     Skip,
+    WindowFunction,
     build_queries,
     build_query,
-    format_duration,
+    format_range,
     quote_text,
     read_samples,
 )
@@ -41,7 +42,7 @@ def make_query(
     return build_query(
         source,
         namespace=namespace,
-        direction=Direction.UPSIZE,
+        function=WindowFunction.MEAN,
         window=window,
         device_label=device_label,
     )
@@ -167,7 +168,7 @@ def test_a_label_value_cannot_leave_its_quotes(text: str, want: str) -> None:
     ],
 )  # fmt: skip
 def test_a_duration_is_written_as_prometheus_reads_it(duration: timedelta, want: str) -> None:
-    assert format_duration(duration) == want
+    assert format_range(duration) == want
 
 
 def test_values_are_by_pod_container_and_device() -> None:

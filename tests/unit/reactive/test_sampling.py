@@ -27,6 +27,7 @@ from tests.gpu_rounds import (
 )
 from webhook.errors import PrometheusError, PrometheusFault
 from webhook.model.rightsizing.policies import (
+    DEFAULT_PRIORITIES,
     Direction,
     ReactivePolicy,
     ScaleBack,
@@ -36,14 +37,15 @@ from webhook.model.rightsizing.policies import (
 )
 from webhook.model.rightsizing.recommendations import Change
 from webhook.model.rightsizing.samples import Sample
+from webhook.reactive.decisions.choose import TRIED_MAX
 from webhook.reactive.decisions.decide import decide
+from webhook.reactive.decisions.queries import NamespaceReading
 from webhook.reactive.observation.sampling import (
     NOTHING_TO_ASK,
     NamespaceSamples,
     Sampler,
-    Wanted,
-    wanted_of,
 )
+from webhook.reactive.observation.wanted import Asker, Wanted, wanted_of
 from webhook.reactive.observation.workloads import observe
 
 PODS = frozenset({"llm-0", "llm-1"})
@@ -124,8 +126,12 @@ class FakePrometheus:
         return list(dict.fromkeys([promql.split('namespace="')[1][:6] for promql in self.asked]))
 
 
+def outcome_of(answer: NamespaceReading | PrometheusError) -> str:
+    return answer.fault if isinstance(answer, PrometheusError) else "answered"
+
+
 def wanted(namespace: str = "team-a", *policies: ReactivePolicy) -> Wanted:
-    return Wanted(namespace, policies or (POLICY,), PODS)
+    return Wanted(namespace, tuple([Asker(policy, PODS) for policy in policies or (POLICY,)]))
 
 
 def teams(letters: str) -> list[Wanted]:
@@ -369,16 +375,142 @@ async def test_a_round_that_came_to_its_end_is_followed_by_one_in_order() -> Non
     assert [samples.namespace for samples in third] == ["team-a", "team-b", "team-c"]
 
 
+SLOW = PrometheusError(PrometheusFault.TIMEOUT, "no whole answer within 30 s")
+REFUSED = PrometheusError(PrometheusFault.REFUSED, "too many samples", status=422)
+# Their queries have windows of their own.
+HEAVY = make_signals("a-heavy", upsize=600, scale_back=600)
+HEAVIER = make_signals("a-heavier", upsize=660, scale_back=660)
+FAULTS = [
+    pytest.param({"[10h": SLOW}, id="one-that-is-too-slow"),
+    pytest.param({"[10h]": REFUSED, "[11h]": REFUSED}, id="eight-that-are-refused"),
+]
+
+
+def each_asks(*policies: ReactivePolicy, tried: tuple[str, ...] = ()) -> Wanted:
+    return Wanted("team-a", tuple([Asker(each, PODS, each.key.name in tried) for each in policies]))
+
+
+@pytest.mark.parametrize("answers", FAULTS)
+async def test_what_a_policy_that_is_tried_asks_for_keeps_nobody_waiting(
+    answers: Mapping[str, PrometheusError],
+) -> None:
+    prometheus = FakePrometheus(answers)
+    sampler = Sampler(prometheus, concurrency=1)
+
+    for _ in range(4):
+        (samples,) = await ask(
+            sampler, each_asks(HEAVY, HEAVIER, POLICY, tried=("a-heavy", "a-heavier"))
+        )
+
+        assert samples.fault(POLICY) is None
+        assert samples.readings(POLICY).is_asked(COMPUTE, UPSIZE)
+        assert samples.fault(HEAVY) is not None
+
+
+@pytest.mark.parametrize("answers", FAULTS)
+async def test_a_question_that_had_no_answer_keeps_nobody_waiting_the_next_time(
+    answers: Mapping[str, PrometheusError],
+) -> None:
+    """Any author of a policy in the namespace could stop all others by it."""
+    prometheus = FakePrometheus(answers)
+    sampler = Sampler(prometheus, concurrency=1)
+    wants = each_asks(HEAVY, HEAVIER, POLICY)
+
+    rounds = [(await ask(sampler, wants))[0].fault(POLICY) for _ in range(6)]
+
+    # Of each of the two policies the first time is not foreseen.
+    assert rounds[2:] == [None] * 4
+
+
+async def test_a_question_that_is_answered_again_is_asked_like_any_other() -> None:
+    prometheus = FakePrometheus({"sm": SLOW})
+    sampler = Sampler(prometheus, concurrency=1)
+    await ask(sampler, wanted())
+    prometheus.answers.clear()
+
+    first, second = [(await ask(sampler, wanted()))[0] for _ in range(2)]
+
+    assert (first.fault(POLICY), second.fault(POLICY)) == (None, None)
+
+
+async def test_policies_that_are_tried_take_turns() -> None:
+    prometheus = FakePrometheus({"[10h]": SLOW})
+    sampler = Sampler(prometheus, concurrency=1)
+    trials = ("a-heavy", "a-heavier")
+    wants = each_asks(HEAVY, HEAVIER, POLICY, tried=trials)
+
+    faults = [(await ask(sampler, wants))[0].fault(HEAVIER) for _ in range(4)]
+
+    assert faults[0] is not None
+    assert faults[1:] == [None, None, None]
+
+
+async def test_namespaces_with_a_question_that_had_no_answer_take_turns() -> None:
+    """The last one recovers, while those before it are still too much."""
+    prometheus = FakePrometheus({'"team-a"': SLOW, '"team-b"': SLOW, '"team-c"': SLOW})
+    sampler = Sampler(prometheus, concurrency=1)
+    for _ in range(12):
+        await ask(sampler, *teams("abcd"))
+    del prometheus.answers['"team-c"']
+
+    rounds = [await ask(sampler, *teams("abcd")) for _ in range(4)]
+
+    def is_answered(found: list[NamespaceSamples], namespace: str) -> bool:
+        (samples,) = [each for each in found if each.namespace == namespace]
+        return samples.fault(POLICY) is None
+
+    assert [is_answered(found, "team-d") for found in rounds] == [True] * 4
+    assert any(is_answered(found, "team-c") for found in rounds)
+    assert is_answered(rounds[-1], "team-c")
+
+
+async def test_what_is_asked_apart_has_half_of_the_rounds_time_at_most() -> None:
+    """The other one is answered at once, and its own time is not used up."""
+    prometheus = FakePrometheus()
+    held = FakePrometheus()
+    held.open.clear()
+
+    class Both:
+        async def query(
+            self, promql: str, *, at: datetime, within_s: float | None = None
+        ) -> tuple[Sample, ...]:
+            return await (held if "[10h]" in promql else prometheus).query(promql, at=at)
+
+    (samples,) = await ask(
+        Sampler(Both()), each_asks(HEAVY, POLICY, tried=("a-heavy",)), within_s=0.1
+    )
+
+    assert len(held.asked) == 1
+    assert samples.fault(POLICY) is None
+    fault = samples.fault(HEAVY)
+    assert fault is not None
+    assert fault.message.endswith("the time for questions that are asked apart is over")
+
+
+async def test_a_policy_knows_of_the_pods_that_it_asked_for_only() -> None:
+    prometheus = FakePrometheus({"sm": [sample(), sample(pod="llm-1")]})
+    each = (Asker(POLICY, frozenset({"llm-0"})), Asker(HEAVY, frozenset({"llm-1"})))
+
+    (samples,) = await ask(Sampler(prometheus), Wanted("team-a", each))
+
+    pods = ("llm-0", "llm-1")
+    found = [
+        [samples.readings(policy).devices(COMPUTE, UPSIZE, pod, "main") for pod in pods]
+        for policy in (POLICY, HEAVY)
+    ]
+    assert found == [[(Decimal(80),), ()], [(), (Decimal(80),)]]
+
+
 async def test_every_query_that_was_sent_is_counted() -> None:
     counts: Counter[str] = Counter()
     prometheus = FakePrometheus({"avg_over_time(fb": BROKEN, '"team-b"': AWAY})
     sampler = Sampler(
-        prometheus, concurrency=1, on_query=lambda fault, _: counts.update([str(fault)])
+        prometheus, concurrency=1, on_query=lambda answer, _: counts.update([outcome_of(answer)])
     )
 
     await ask(sampler, *teams("abc"))
 
-    assert counts == {"None": 3, "Failed": 1, "Unreachable": 1}
+    assert counts == {"answered": 3, "Failed": 1, "Unreachable": 1}
 
 
 # --- what is odd about answers ---
@@ -449,11 +581,34 @@ def test_each_namespace_is_wanted_once_with_all_policies_and_living_pods() -> No
         make_running_pod("db-1", owner=database, deleted=True),
     )
 
-    (found,) = wanted_of(observe(cluster))
+    (found,) = wanted_of(observe(cluster), DEFAULT_PRIORITIES, multi_policy=True)
 
     assert found.namespace == "team-a"
-    assert sorted(policy.key.name for policy in found.policies) == ["one", "two"]
-    assert found.pods == {"db-0"}
+    assert sorted(asker.policy.key.name for asker in found.askers) == ["one", "two"]
+    assert {asker.pods for asker in found.askers} == {frozenset({"db-0"})}
+
+
+def test_policies_that_are_passed_over_ask_nothing_and_some_are_tried() -> None:
+    database = make_object("StatefulSet", "db")
+    trials = [
+        make_policy_document(f"trial-{number}", namespace="team-a", mode="Recommend")
+        for number in range(4)
+    ]
+    cluster = make_cluster(
+        *[make_policy_document(name, namespace="team-a") for name in ("one", "two")],
+        *trials,
+        database,
+        make_running_pod("db-0", owner=database),
+    )
+
+    (found,) = wanted_of(observe(cluster), DEFAULT_PRIORITIES, multi_policy=False)
+
+    assert TRIED_MAX == 2
+    assert [(asker.policy.key.name, asker.is_tried) for asker in found.askers] == [
+        ("one", False),
+        ("trial-0", True),
+        ("trial-1", True),
+    ]
 
 
 def test_a_workload_without_pods_keeps_what_it_has() -> None:

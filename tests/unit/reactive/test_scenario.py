@@ -294,6 +294,47 @@ def test_what_a_strategy_would_hold_back_is_told() -> None:
     )
 
 
+def test_what_would_be_held_back_of_many_pods_is_told_once() -> None:
+    names = [f"llm-{number}" for number in range(200)]
+    workload = make_workload(*[make_scenario_pod(name) for name in names])
+    samples = [make_samples(80, pod=name, to="0m") for name in names]
+    scenario = make_scenario(*samples, workloads=[workload], duration="0m")
+    (step,) = run(
+        gpu_documents.make_policy(),
+        gpu_documents.make_strategy(requests={"downsize": True}),
+        scenario,
+    )
+
+    assert step.reasons[-1] == (
+        "in a cluster, container main of pod llm-0 and 199 more: AutomationStrategy default/gpu does"
+        " not enable upsize"
+    )
+    assert len(step.reasons) < 10
+
+
+def test_a_baseline_that_pods_do_not_have_yet_is_told() -> None:
+    """A cluster would give them that much; a scenario shows what is recommended."""
+    workload = make_workload(previous={"baseline": {"main": "1"}})
+    step = run(make_scenario(HOT, workloads=[workload]))[0]
+
+    assert to_json(step)["recommendation"] == {"main": "0.96"}
+    assert step.reasons[-1] == (
+        "in a cluster, container main of pod llm-0: 0.96 GPUs would be less than the baseline of"
+        " 1 GPU, which its pods don't have yet"
+    )
+
+
+def test_what_is_kept_without_a_baseline_is_not_written() -> None:
+    """Nothing tells what the pod would have by itself."""
+    young = make_scenario_pod(age="1m")
+    previous = {"containers": {"main": "2"}, "driver": "compute"}
+    workload = make_workload(young, previous=previous)
+    steps = run(make_scenario(workloads=[workload], duration="5m"))
+
+    assert totals(steps) == ["2"] * 6
+    assert {str(step.allocation) for step in steps} == {"0.5"}
+
+
 def test_a_workload_that_no_policy_concerns_is_there_all_the_same() -> None:
     workloads = [make_workload(), make_workload(make_scenario_pod("b-0"), namespace="kube-system")]
     step = run(make_scenario(HOT, workloads=workloads))[1]
@@ -376,3 +417,19 @@ def test_a_picture_of_nothing_is_a_picture() -> None:
 
     assert draw(run(make_scenario(workloads=[make_workload(pod)]))).endswith("</svg>\n")
     assert draw([]).endswith("</svg>\n")
+
+
+def test_a_policy_that_only_recommends_is_told_beside_the_one_that_acts() -> None:
+    """It changes nothing, whatever its weight."""
+    samples = [make_samples(96), make_samples(10, signal="memory")]
+    acting = gpu_documents.make_policy("acting")
+    trial = gpu_documents.make_policy("trial", mode="Recommend", weight=100)
+    alone = run(acting, make_scenario(*samples))
+    both = run(acting, trial, make_scenario(*samples))
+
+    assert totals(both) == totals(alone)
+    assert [len(step.reasons) for step in both] == [len(step.reasons) + 1 for step in alone]
+    assert (
+        "GpuReactivePolicy default/trial is tried beside it: it recommends main"
+        in (both[0].reasons[-1])
+    )

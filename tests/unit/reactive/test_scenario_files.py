@@ -35,7 +35,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Any, ...]]] = {
         (16, UP, {"main": "1.32"}, COMPUTE),
         (54, BACK, {"main": "0.5"}, COMPUTE),
         (55, NONE, None, None),
-        (64, KEPT, {"main": "0.5"}, MEMORY),
+        (64, BACK, {"main": "0.5"}, MEMORY),
     ],
     # Until minute 24 compute would lower it, and memory has no wish.
     ("cross-metric-hold", "llm"): [
@@ -44,7 +44,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Any, ...]]] = {
         (34, BACK, {"main": "0.50625"}, MEMORY),
         (44, BACK, {"main": "0.5"}, MEMORY),
         (45, NONE, None, None),
-        (54, KEPT, {"main": "0.5"}, COMPUTE),
+        (54, BACK, {"main": "0.5"}, COMPUTE),
     ],
     # Both would lower it all the time; only what memory raises has an owner.
     ("cross-metric-hold", "old"): [
@@ -52,7 +52,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Any, ...]]] = {
         (34, UP, {"main": "1"}, MEMORY),
         (44, BACK, {"main": "0.5"}, MEMORY),
         (45, NONE, None, None),
-        (54, KEPT, {"main": "0.5"}, COMPUTE),
+        (54, BACK, {"main": "0.5"}, COMPUTE),
     ],
     # In the end one series has nothing but values that are none: nothing goes down.
     ("missing-samples", "llm"): [
@@ -71,7 +71,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Any, ...]]] = {
         (14, UP, {"main": "1.1856", "draft": "1.1856", "proxy": "1.185601"}, COMPUTE),
         (54, BACK, {"main": "1", "draft": "1", "proxy": "1"}, COMPUTE),
         (55, NONE, None, None),
-        (64, KEPT, {"main": "1", "draft": "1", "proxy": "1"}, COMPUTE),
+        (64, BACK, {"main": "1", "draft": "1", "proxy": "1"}, COMPUTE),
     ],
     # The last one by the namespaced policy, with twice the baseline that the other recorded.
     ("two-policies", "llm"): [
@@ -80,18 +80,23 @@ CHANGES: dict[tuple[str, str], list[tuple[Any, ...]]] = {
         (35, UP, {"main": "0.693"}, COMPUTE),
         (45, UP, {"main": "1"}, COMPUTE),
     ],
-    # Both by the cluster's policy, then one by its own, while that of the other has no wish. What is
-    # said is said by the policy that changed something, not by the first of them.
+    # Both by the cluster's policy, then one by its own, while that of the other has no wish: from the
+    # total of the cluster's policy it gets more each time, in proportion to what the pod has by then.
+    # What is said is said by the policy that changed something, not by the first of them.
     ("multi-policy", "llm"): [
         (16, UP, {"main": "0.5312", "draft": "0.2656"}, COMPUTE),
         (26, UP, {"main": "0.672", "draft": "0.304"}, COMPUTE),
         (36, UP, {"main": "0.672", "draft": "0.32518"}, COMPUTE),
+        (46, UP, {"main": "0.672", "draft": "0.340448"}, COMPUTE),
+        (56, UP, {"main": "0.672", "draft": "0.351058"}, COMPUTE),
     ],
     ("kai-devices", "llm"): [
         (14, UP, {"main": "1.248"}, COMPUTE),
         (42, UP, {"main": "1.512576"}, MEMORY),
         (52, UP, {"main": "2"}, MEMORY),
     ],
+    ("mapped-kind", "train"): [(0, UP, {"pytorch": "0.84"}, COMPUTE)],
+    ("mapped-kind", "other"): [],
     ("renamed-labels", "llm"): [(14, UP, {"main": "0.771"}, COMPUTE)],
 }
 

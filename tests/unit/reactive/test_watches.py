@@ -38,6 +38,7 @@ from webhook.model.rightsizing.recommendations import (
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import document_resource
 from webhook.reactive.observation.kinds import WORKLOAD_KINDS
+from webhook.reactive.observation.mapped import MAPPINGS
 from webhook.reactive.observation.pods import PODS
 from webhook.reactive.observation.resizers import HORIZONTAL, VERTICAL
 from webhook.reactive.observation.watches import NAMESPACES, Watches
@@ -72,6 +73,8 @@ class FakeCluster:
         self.objects: dict[str, list[JsonObject]] = defaultdict(list)
         self.errors: dict[str, int] = {}
         self.refused: Counter[str] = Counter()
+        # What a group version serves, by its path.
+        self.resources: dict[str, list[JsonObject]] = {}
         # The Accept header of each list, by path.
         self.listed: dict[str, str] = {}
         self._watchers: dict[str, asyncio.Queue[str]] = defaultdict(asyncio.Queue)
@@ -90,6 +93,8 @@ class FakeCluster:
             self.refused[path] += 1
             status = {"kind": "Status", "code": self.errors[path], "reason": "Because"}
             return web.Response(status=self.errors[path], text=json.dumps(status))
+        if path in self.resources:
+            return web.Response(text=json.dumps({"resources": self.resources[path]}))
         if "watch" not in request.query:
             self.listed[path] = request.headers["Accept"]
             answer = {"metadata": {"resourceVersion": "10"}, "items": self.objects[path]}
@@ -125,7 +130,7 @@ async def seeing(cluster: FakeCluster) -> AsyncIterator[Seeing]:
     server = TestServer(app)
     await server.start_server(shutdown_timeout=0.1)
     client = KubeClient(KubeAccess(str(server.make_url("")).rstrip("/"), token="secret"))
-    watches = Watches(client, metrics=Metrics(), timing=FAST)
+    watches = Watches(client, metrics=Metrics(), timing=FAST, look_period_s=0.05)
     task = asyncio.create_task(watches.run())
     try:
         yield Seeing(cluster, watches)
@@ -195,7 +200,9 @@ async def test_what_is_known_by_its_metadata_is_asked_for_by_it() -> None:
         await settle(seen.watches)
 
     accepted = {path for path, accept in cluster.listed.items() if accept == METADATA_LIST}
-    assert {REPLICA_SETS.path, NAMESPACES.path, JOBS, CRON_JOBS} <= accepted
+    assert {REPLICA_SETS.path, NAMESPACES.path, CRON_JOBS} <= accepted
+    # Of a Job it matters how many of its pods may fail.
+    assert JOBS not in accepted
     assert not accepted & {PODS.path, DEPLOYMENTS, POLICIES, RECOMMENDATIONS.path}
 
 
@@ -234,6 +241,96 @@ async def test_objects_that_are_served_in_two_versions_are_seen_once() -> None:
         found = await settle(seen.watches)
 
     assert list(found.workloads[kind.kind]) == ["team-a/kafka"]
+
+
+# --- kinds beyond the nine ---
+
+ACME_TYPE = "AcmeJob.acme.example.com"
+ACME_JOBS = "/apis/acme.example.com/v1/acmejobs"
+ACME = make_object("AcmeJob", "train", api_version="acme.example.com/v1")
+
+
+def make_mapping(**spec: str) -> JsonObject:
+    kind = {"group": "acme.example.com", "version": "v1", "kind": "AcmeJob"}
+    return {
+        "metadata": {"name": "acme", "uid": "uid-acme", "resourceVersion": "3"},
+        "spec": {"workloadType": kind, **spec},
+    }
+
+
+async def test_a_kind_with_a_built_in_mapping_is_followed_by_its_metadata() -> None:
+    type_, path = "PyTorchJob.kubeflow.org", "/apis/kubeflow.org/v1/pytorchjobs"
+    cluster = FakeCluster()
+    cluster.hold(POLICIES, with_value(POLICY, "spec.scope.workloadTypes", [type_]))
+    cluster.hold(path, make_object("PyTorchJob", "train", api_version="kubeflow.org/v1"))
+    async with seeing(cluster) as seen:
+        found = await settle(seen.watches)
+
+    assert found.workload(type_, NAMESPACE, "train") is not None
+    assert cluster.listed[path] == METADATA_LIST
+    assert found.makers[type_].reason
+
+
+async def test_a_mapped_kind_that_may_not_be_read_is_named() -> None:
+    cluster = FakeCluster()
+    cluster.hold(POLICIES, with_value(POLICY, "spec.scope.workloadTypes", [ACME_TYPE]))
+    cluster.hold(MAPPINGS.path, make_mapping(resource="acmejobs"))
+    cluster.errors[ACME_JOBS] = 403
+    async with seeing(cluster) as seen:
+        await settle(seen.watches)
+        found = await seen.until(lambda now: "acmejobs" in now.unknown_kinds.get(ACME_TYPE, ""))
+
+    assert ACME_TYPE not in found.workloads
+
+
+async def test_a_kind_is_looked_at_once_a_mapping_covers_it_and_no_more_when_it_goes() -> None:
+    cluster = FakeCluster()
+    cluster.hold(POLICIES, with_value(POLICY, "spec.scope.workloadTypes", [ACME_TYPE]))
+    cluster.hold(ACME_JOBS, ACME)
+    async with seeing(cluster) as seen:
+        found = await settle(seen.watches)
+        assert found.unknown_kinds == {ACME_TYPE: f"no mapping covers {ACME_TYPE}"}
+
+        seen.watches.policies_changed.clear()
+        cluster.tell(MAPPINGS.path, "ADDED", make_mapping(resource="acmejobs"))
+        found = await seen.until(lambda now: bool(now.workloads.get(ACME_TYPE)))
+        assert found.workload(ACME_TYPE, NAMESPACE, "train") is not None
+        assert seen.watches.policies_changed.is_set()
+
+        cluster.tell(MAPPINGS.path, "DELETED", make_mapping(resource="acmejobs"))
+        found = await seen.until(lambda now: ACME_TYPE in now.unknown_kinds)
+        assert ACME_TYPE not in found.workloads
+
+
+async def test_a_plural_that_the_mapping_does_not_give_is_asked_for_until_it_is_served() -> None:
+    """The CRD may come after its mapping."""
+    cluster = FakeCluster()
+    cluster.hold(POLICIES, with_value(POLICY, "spec.scope.workloadTypes", [ACME_TYPE]))
+    cluster.hold(MAPPINGS.path, make_mapping())
+    cluster.hold(ACME_JOBS, ACME)
+    cluster.errors["/apis/acme.example.com/v1"] = 404
+    async with seeing(cluster) as seen:
+        found = await seen.until(lambda now: ACME_TYPE in now.unknown_kinds)
+        found = await seen.until(lambda now: "serve" in now.unknown_kinds.get(ACME_TYPE, ""))
+        assert found.unknown_kinds[ACME_TYPE] == f"the API server does not serve {ACME_TYPE}"
+
+        del cluster.errors["/apis/acme.example.com/v1"]
+        cluster.resources["/apis/acme.example.com/v1"] = [
+            {"name": "acmejobs", "kind": "AcmeJob", "namespaced": True},
+            {"name": "acmejobs/status", "kind": "AcmeJob", "namespaced": True},
+        ]
+        found = await seen.until(lambda now: bool(now.workloads.get(ACME_TYPE)))
+
+    assert found.workload(ACME_TYPE, NAMESPACE, "train") is not None
+
+
+async def test_mappings_are_not_followed_while_the_nine_are_enough() -> None:
+    cluster = FakeCluster()
+    cluster.hold(POLICIES, POLICY)
+    async with seeing(cluster) as seen:
+        await settle(seen.watches)
+
+    assert MAPPINGS.path not in cluster.listed
 
 
 @pytest.mark.slow

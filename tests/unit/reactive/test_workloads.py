@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.gpu_cluster import (
     make_reference,
     make_running_pod,
     see_pod,
+    see_workload,
 )
 from tests.gpu_documents import make_cluster_policy, make_policy, make_settings
 from webhook.policy.gpu.before import GPU_BEFORE
@@ -250,6 +252,85 @@ def test_a_job_of_a_cron_job_is_no_workload_itself(types: list[str]) -> None:
 
     want = {"CronJob": "CronJob team-a/nightly", "Job": "Job team-a/train"}
     assert seen(cluster) == [want[kind] for kind in sorted(types)]
+
+
+# --- kinds beyond the nine ---
+
+
+def make_mapped(kind: str, name: str, api_version: str, **more: Any) -> JsonObject:
+    return make_object(kind, name, api_version=api_version, **more)
+
+
+PYTORCH_JOB = make_mapped("PyTorchJob", "train", "kubeflow.org/v1")
+PYTORCH_POLICY = make_policy(
+    namespace=NAMESPACE, scope={"workloadTypes": ["PyTorchJob.kubeflow.org"]}
+)
+
+
+def test_pods_that_a_mapped_kind_makes_itself_are_its_own() -> None:
+    pod = make_running_pod("train-master-0", owner=PYTORCH_JOB)
+
+    observed = only(make_cluster(PYTORCH_POLICY, PYTORCH_JOB, pod))
+
+    assert str(observed.workload) == "PyTorchJob team-a/train"
+    assert observed.workload.ref.api_version == "kubeflow.org/v1"
+    assert [each.pod_name for each in observed.pods] == ["train-master-0"]
+    assert observed.has_gpus
+
+
+def test_a_policy_for_all_that_others_know_does_not_concern_it() -> None:
+    assert seen(make_cluster(POLICY, PYTORCH_JOB)) == []
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        pytest.param({**PYTORCH_JOB, "apiVersion": "other.example/v1"}, id="another-group"),
+        pytest.param(make_mapped("PyTorchJob", "train", "kubeflow.org/v1", uid="x"), id="its-uid"),
+        pytest.param(make_mapped("PyTorchJob", "gone", "kubeflow.org/v1"), id="its-name"),
+    ],
+)
+def test_a_reference_to_a_mapped_kind_counts_where_that_object_is_there(owner: JsonObject) -> None:
+    pod = make_running_pod(owner=owner)
+
+    assert only(make_cluster(PYTORCH_POLICY, PYTORCH_JOB, pod)).pods == ()
+
+
+def test_two_kinds_of_one_name_are_two() -> None:
+    """Volcano has Jobs as well."""
+    theirs = make_mapped("Job", "train", "batch.volcano.sh/v1alpha1", uid="volcano")
+    ours = make_object("Job", "train", uid="batch")
+    policy = make_policy(
+        namespace=NAMESPACE, scope={"workloadTypes": ["Job", "Job.batch.volcano.sh"]}
+    )
+    cluster = make_cluster(
+        policy,
+        *(theirs, ours),
+        make_running_pod("theirs-0", owner=theirs),
+        make_running_pod("ours-0", owner=ours),
+    )
+
+    found = {each.workload.type: [pod.pod_name for pod in each.pods] for each in observe(cluster)}
+    assert found == {"Job": ["ours-0"], "Job.batch.volcano.sh": ["theirs-0"]}
+
+
+def test_a_replica_set_that_nobody_keeps_is_a_workload_where_a_policy_names_it() -> None:
+    alone = make_object("ReplicaSet", "alone")
+    policy = make_policy(
+        namespace=NAMESPACE, scope={"workloadTypes": ["Deployment", "ReplicaSet.apps"]}
+    )
+    cluster = make_cluster(
+        *(policy, DEPLOYMENT, REPLICA_SET, alone),
+        make_running_pod("llm-0", owner=REPLICA_SET),
+        make_running_pod("alone-0", owner=alone),
+    )
+    kinds = {
+        "ReplicaSet.apps": {each.name: each for each in map(see_workload, [REPLICA_SET, alone])}
+    }
+    cluster = replace(cluster, workloads={**cluster.workloads, **kinds})
+
+    found = {str(each.workload): [pod.pod_name for pod in each.pods] for each in observe(cluster)}
+    assert found == {"Deployment team-a/llm": ["llm-0"], "ReplicaSet team-a/alone": ["alone-0"]}
 
 
 def test_nothing_is_looked_at_without_a_policy() -> None:

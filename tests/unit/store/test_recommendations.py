@@ -146,6 +146,7 @@ def make_recommendation(
         "policy": DocumentKey("GpuReactivePolicy", NAMESPACE, "llm"),
         "strategy": DocumentKey("AutomationStrategy", NAMESPACE, "gpu"),
         "amounts": {"main": Decimal("1.5")},
+        "baselines": {"main": Decimal(1)},
         **selected,
     }
     recommendation = GpuRecommendation(
@@ -403,6 +404,7 @@ async def test_all_that_was_selected_is_found_with_room_and_time() -> None:
         workload=WorkloadRef("apps/v1", "StatefulSet", "llm"),
         policy=DocumentKey("GpuReactivePolicy", NAMESPACE, "llm"),
         amounts={"main": Decimal("1.5")},
+        baselines={"main": Decimal(1)},
         scheduler=Scheduler.KAI,
         upsize=True,
         queue="gpus",

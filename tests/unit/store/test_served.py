@@ -81,9 +81,9 @@ MANY = {f"Kind{letter}": ["v1"] for letter in "ABCDEF"}
             id="no-such-group",
         ),
         pytest.param(
-            mapping_of("v2", "Secret", ""),
-            {"": {"Secret": ["v1"]}},
-            "v2 Secret is not served here (served: v1)",
+            mapping_of("v2", "Pod", ""),
+            {"": {"Pod": ["v1"]}},
+            "v2 Pod is not served here (served: v1)",
             id="core-group",
         ),
     ],

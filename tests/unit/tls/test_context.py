@@ -127,7 +127,7 @@ async def test_a_changed_pair_is_served_to_new_connections_and_drops_none(
         first = before.serial
         pair.write(pair.issue())
 
-        assert tls.check()
+        assert tls.reload()
 
         async with connected(port, context, host) as after:
             assert after.serial == pair.serial != first
@@ -140,24 +140,24 @@ async def test_a_pair_of_another_authority_is_taken_over_too(pair: Pair) -> None
     pair.ca = make_ca()
     pair.write(pair.issue())
 
-    assert tls.check()
+    assert tls.reload()
 
     async with serving(tls) as port, connected(port, trusting(pair.ca)) as connection:
         assert connection.serial == pair.serial
 
 
 async def test_the_watch_finds_a_change_by_itself(pair: Pair) -> None:
-    ends: asyncio.Queue[datetime] = asyncio.Queue()
-    tls = ServerTls(pair.certificate, pair.key, on_change=ends.put_nowait)
-    first = ends.get_nowait()
+    chains: asyncio.Queue[Sequence[x509.Certificate]] = asyncio.Queue()
+    tls = ServerTls(pair.certificate, pair.key, on_change=chains.put_nowait)
+    first = chains.get_nowait()[0]
     watch = asyncio.create_task(tls.watch(interval_s=0.01))
     try:
         pair.write(make_leaf(pair.ca, ["localhost"], life=timedelta(days=7)))
-        second = await asyncio.wait_for(ends.get(), timeout=5)
+        second = (await asyncio.wait_for(chains.get(), timeout=5))[0]
     finally:
         watch.cancel()
 
-    assert second < first
+    assert second.not_valid_after_utc < first.not_valid_after_utc
 
 
 async def test_http_1_1_is_what_is_spoken(pair: Pair) -> None:
@@ -221,13 +221,22 @@ async def test_a_pair_that_is_not_usable_is_reported_once_and_the_old_one_stays(
 
     fault(pair)
     with caplog.at_level(logging.ERROR, "gatewright.tls"):
-        assert not tls.check()
-        assert not tls.check()
+        tls.check()
+        tls.check()
 
     assert len(failures) == len(caplog.records) == 1
     assert "the old one stays" in caplog.text
     async with serving(tls) as port, connected(port, trusting(pair.ca)) as connection:
         assert connection.serial == serial
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_who_asks_for_a_pair_is_told_that_it_is_not_usable(pair: Pair, fault: Fault) -> None:
+    tls = load(pair)
+    fault(pair)
+
+    with pytest.raises(SettingsError, match=r"tls\.crt"):
+        tls.reload()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -237,7 +246,7 @@ async def test_a_pair_that_is_repaired_is_taken_over(pair: Pair, fault: Fault) -
     tls.check()
     pair.write(pair.issue())
 
-    assert tls.check()
+    assert tls.reload()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -249,10 +258,10 @@ def test_a_server_does_not_start_with_a_pair_that_is_not_usable(pair: Pair, faul
 
 
 def test_nothing_is_read_again_while_nothing_changes(pair: Pair) -> None:
-    changes: list[datetime] = []
+    changes: list[Sequence[x509.Certificate]] = []
     tls = ServerTls(pair.certificate, pair.key, on_change=changes.append)
 
-    assert not tls.check()
+    assert not tls.reload()
 
     assert len(changes) == 1
 
@@ -271,7 +280,7 @@ def test_a_volume_of_kubernetes_is_followed_through_its_links(tmp_path: Path) ->
     (volume / "..new").symlink_to("two")
     os.replace(volume / "..new", volume / "..data")
 
-    assert tls.check()
+    assert tls.reload()
 
 
 # --- certificates of callers ---
@@ -332,7 +341,7 @@ async def test_a_changed_authority_for_callers_is_taken_over(
     tls = load(pair, tmp_path / "clients.crt")
     new = make_ca("callers, renewed")
     (tmp_path / "clients.crt").write_bytes(new.certificate_pem)
-    assert tls.check()
+    assert tls.reload()
 
     async with serving(tls) as port:
         for ca, want in ((client_ca, False), (new, True)):

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -12,24 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from webhook.tls.issue import (
-    CertificatePaths,
-    certificate_hosts,
-    ensure_development_certificate,
-    make_ca,
-    make_leaf,
-    renewal_time,
-)
+from webhook.tls.issue import certificate_hosts, issued_at, make_ca, make_leaf, renewal_time
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-def load(path: Path) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(path.read_bytes())
-
-
-def contents(paths: CertificatePaths) -> tuple[bytes, bytes, bytes]:
-    return paths.ca.read_bytes(), paths.certificate.read_bytes(), paths.key.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -111,147 +93,31 @@ def test_names_and_addresses_are_told_apart() -> None:
     assert certificate_hosts(leaf.certificate) == ("b.example", "a.example", "10.0.0.1", "::1")
 
 
-def test_renewal_is_due_after_two_thirds_of_the_life() -> None:
-    leaf = make_leaf(make_ca(now=NOW), ["localhost"], life=timedelta(days=30), now=NOW)
+@pytest.mark.parametrize("life", [timedelta(days=30), timedelta(hours=2), timedelta(seconds=40)])
+def test_renewal_is_due_after_two_thirds_of_the_life(life: timedelta) -> None:
+    """Of the life after it was made: what lies before that is for clocks that are behind."""
+    leaf = make_leaf(make_ca(now=NOW), ["localhost"], life=life, now=NOW)
 
+    assert issued_at(leaf.certificate) == NOW
     due = renewal_time(leaf.certificate)
-
-    assert due == NOW - timedelta(hours=1) + timedelta(days=30, hours=1) * 2 / 3
-
-
-# --- the development certificate ---
+    assert abs(due - (NOW + life * 2 / 3)) < timedelta(milliseconds=1)
 
 
-def test_a_development_certificate_is_for_this_machine(tmp_path: Path) -> None:
-    paths = ensure_development_certificate(tmp_path / "certs")
+def test_what_lives_for_less_than_an_hour_is_backdated_by_as_much() -> None:
+    life = timedelta(minutes=2)
+    ca = make_ca(life=life, now=NOW)
 
-    leaf = load(paths.certificate)
-    leaf.verify_directly_issued_by(load(paths.ca))
-    assert set(certificate_hosts(leaf)) == {"localhost", "127.0.0.1", "::1"}
-
-
-def test_the_key_is_for_the_owner_alone_and_the_authoritys_is_not_kept(tmp_path: Path) -> None:
-    directory = tmp_path / "new" / "certs"
-
-    paths = ensure_development_certificate(directory)
-
-    assert directory.stat().st_mode & 0o777 == 0o700
-    assert paths.key.stat().st_mode & 0o777 == 0o600
-    assert {path.name for path in directory.iterdir()} == {".lock", "ca.crt", "tls.crt", "tls.key"}
-    assert b"PRIVATE KEY" not in paths.ca.read_bytes()
+    for issued in (ca, make_leaf(ca, ["localhost"], life=life, now=NOW)):
+        assert issued.certificate.not_valid_before_utc == NOW - life
 
 
-def test_a_directory_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
+@pytest.mark.parametrize("behind", [timedelta(0), timedelta(minutes=5), timedelta(minutes=59)])
+def test_a_verifier_whose_clock_is_behind_accepts_a_new_pair(behind: timedelta) -> None:
+    ca = make_ca(now=NOW)
+    host = "gatewright.gatewright.svc"
+    leaf = make_leaf(ca, [host, "gatewright", "gatewright.gatewright"], now=NOW)
 
-    ensure_development_certificate(tmp_path)
+    builder = PolicyBuilder().store(Store([ca.certificate])).time(NOW - behind)
+    chain = builder.build_server_verifier(x509.DNSName(host)).verify(leaf.certificate, [])
 
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
-
-
-def test_a_good_set_is_used_again(tmp_path: Path) -> None:
-    first = contents(ensure_development_certificate(tmp_path, now=NOW))
-
-    again = contents(ensure_development_certificate(tmp_path, now=NOW + timedelta(days=240)))
-
-    assert again == first
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        pytest.param(timedelta(days=244), id="past-two-thirds-of-its-life"),
-        pytest.param(timedelta(days=400), id="ended"),
-        pytest.param(-timedelta(hours=2), id="not-yet-valid"),
-    ],
-)
-def test_a_set_that_is_not_good_any_more_is_made_anew(tmp_path: Path, later: timedelta) -> None:
-    first = contents(ensure_development_certificate(tmp_path, now=NOW))
-
-    again = contents(ensure_development_certificate(tmp_path, now=NOW + later))
-
-    assert not set(first) & set(again)
-
-
-@pytest.mark.parametrize("name", ["ca.crt", "tls.crt", "tls.key"])
-@pytest.mark.parametrize("content", [None, b"", b"no certificate", b"\xff\xfe"])
-def test_a_set_with_a_bad_file_is_made_anew(
-    tmp_path: Path, name: str, content: bytes | None
-) -> None:
-    ensure_development_certificate(tmp_path)
-    (tmp_path / name).unlink()
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-
-    paths = ensure_development_certificate(tmp_path)
-
-    load(paths.certificate).verify_directly_issued_by(load(paths.ca))
-
-
-@pytest.mark.parametrize("name", ["ca.crt", "tls.crt", "tls.key"])
-def test_files_of_two_sets_are_not_mixed(tmp_path: Path, name: str) -> None:
-    mine, other = tmp_path / "mine", tmp_path / "other"
-    ensure_development_certificate(mine)
-    ensure_development_certificate(other)
-    (mine / name).write_bytes((other / name).read_bytes())
-    mixed = contents(CertificatePaths(mine / "ca.crt", mine / "tls.crt", mine / "tls.key"))
-
-    paths = ensure_development_certificate(mine)
-
-    assert not set(mixed) & set(contents(paths))
-
-
-def test_a_key_that_others_may_read_is_replaced(tmp_path: Path) -> None:
-    paths = ensure_development_certificate(tmp_path)
-    known = paths.key.read_bytes()
-    paths.key.chmod(0o644)
-
-    paths = ensure_development_certificate(tmp_path)
-
-    assert paths.key.read_bytes() != known
-    assert paths.key.stat().st_mode & 0o777 == 0o600
-
-
-def test_more_hosts_are_added_and_the_others_stay(tmp_path: Path) -> None:
-    """Two servers with different addresses must not take the certificate from each other."""
-    ensure_development_certificate(tmp_path, ["localhost", "10.0.0.1"])
-
-    paths = ensure_development_certificate(tmp_path, ["localhost", "10.0.0.2"])
-
-    assert set(certificate_hosts(load(paths.certificate))) == {"localhost", "10.0.0.1", "10.0.0.2"}
-    kept = contents(paths)
-    assert contents(ensure_development_certificate(tmp_path, ["10.0.0.1"])) == kept
-
-
-@pytest.mark.parametrize("host", ["LOCALHOST", "0:0:0:0:0:0:0:1"])
-def test_another_spelling_of_a_host_is_the_same_host(tmp_path: Path, host: str) -> None:
-    first = contents(ensure_development_certificate(tmp_path))
-
-    assert contents(ensure_development_certificate(tmp_path, [host])) == first
-
-
-@pytest.mark.slow
-def test_processes_that_start_together_end_with_one_set(tmp_path: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path;"
-        "from webhook.tls.issue import ensure_development_certificate as ensure;"
-        "sys.stdout.buffer.write(ensure(Path(sys.argv[1])).certificate.read_bytes())"
-    )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
-        for _ in range(3)
-    ]
-
-    seen = {process.communicate(timeout=60)[0] for process in processes}
-
-    paths = ensure_development_certificate(tmp_path)
-    assert seen == {paths.certificate.read_bytes()}
-
-
-def test_a_failed_write_leaves_no_half_of_a_key(tmp_path: Path) -> None:
-    (tmp_path / "tls.key").mkdir()
-
-    with pytest.raises(OSError, match=r"tls\.key"):
-        ensure_development_certificate(tmp_path)
-
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "tls.key"}
+    assert chain == [leaf.certificate, ca.certificate]

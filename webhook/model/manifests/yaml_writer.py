@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from webhook.model.printable import printable
+
 # No line is folded: not all readers join folded lines alike.
 _WIDTH = 2**24
 
@@ -19,6 +21,7 @@ _PLAIN = re.compile(
     r"[A-Za-z/](?:[\w./@-]|:(?=[\w./@-]))*(?: [\w./@-]+)*|[0-9]+(?:[mkMGTP]|[KMGTPE]i)",
     re.ASCII,
 )
+_HALVES = re.compile("[\ud800-\udfff]")
 _YAML_11_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
@@ -26,13 +29,16 @@ def dump_yaml(documents: Iterable[Any]) -> str:
     """
     *documents* as YAML text, separated by `---`, keys in their order.
 
-    Text is quoted wherever a reader of YAML 1.1 or 1.2 could take it for something else.
+    Text is quoted wherever a reader of YAML 1.1 or 1.2 could take it for something else. What a
+    terminal would not show as it is (see `printable`) is escaped; half a surrogate pair, which YAML
+    can't say, is U+FFFD.
 
     Raises:
         TypeError: a value has no form in JSON.
     """
     text: str = yaml.emit(_events(documents), Dumper=_DUMPER, allow_unicode=True, width=_WIDTH)
-    return text
+    # Whatever holds such characters stands in quotes already.
+    return printable(text)
 
 
 def _events(documents: Iterable[Any]) -> Iterator[yaml.Event]:
@@ -81,7 +87,8 @@ def _spell(value: Any) -> tuple[str, str]:
         mantissa, e, exponent = repr(value).partition("e")
         return f"{mantissa}{'.0' if e and '.' not in mantissa else ''}{e}{exponent}", ""
     if isinstance(value, str):
-        return value, _style(value)
+        text = _HALVES.sub("\ufffd", value)
+        return text, _style(text)
     raise TypeError(f"a {type(value).__name__} has no form in JSON")
 
 

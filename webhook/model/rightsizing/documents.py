@@ -48,9 +48,11 @@ from webhook.model.rightsizing.times import read_time
 
 RightsizingDocument: TypeAlias = ReactivePolicy | Strategy | GlobalSettings | Precedence
 
-# The CRDs are somebody else's and have no fields for these.
+# The CRDs of others have no fields for these.
 MODE_ANNOTATION = "gatewright.io/mode"
 EVICT_JOBS_ANNOTATION = "gatewright.io/evict-jobs"
+# All that are read of these documents.
+READ_ANNOTATIONS = (MODE_ANNOTATION, EVICT_JOBS_ANNOTATION)
 
 # A manifest without a namespace goes there, as with kubectl.
 DEFAULT_NAMESPACE = "default"
@@ -97,8 +99,8 @@ def read_document(
     What *manifest* says, with the defaults of its CRD.
 
     A PolicyEvaluation gives the priorities of all kinds, those that it doesn't name included. A
-    policy whose contract is `none` only recommends. *namespace* is that of a manifest of a
-    namespaced kind that names none.
+    policy only recommends where its `mode` or its annotation says so, or its contract is `none`.
+    *namespace* is that of a manifest of a namespaced kind that names none.
 
     Raises:
         ExceptionGroup: of SpecError, one for each problem, with its path.
@@ -111,21 +113,26 @@ def warnings_of(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     strategies: Mapping[DocumentKey, Strategy | None] | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> tuple[SpecError, ...]:
     """
     What *manifest* may say, but hardly means: by path, in the order of the document.
 
     *strategies* are all that there are, None for one that can't be read; without them nothing is
     said about the one that a policy names. One that is not there is a MissingReferenceError.
+    *kinds* are those that have mappings, as `scope.workloadTypes` names them, with the kind that
+    their pods are of where they don't make these themselves; without them nothing is said of kinds.
 
     Raises:
         ExceptionGroup: as from `read_document`.
     """
     spec = _read_spec(manifest)
     wanted = None
+    told: tuple[SpecError, ...] = ()
     if isinstance(spec, specs.ReactivePolicySpec):
         wanted = _strategy_of(key_of(manifest, namespace=namespace), spec)
-    return tuple(doubts_about(spec, wanted, strategies))
+        told = tuple(_mode_doubts(_object(manifest.get("metadata")), spec))
+    return (*doubts_about(spec, wanted, strategies, kinds), *told)
 
 
 # --- reading ---
@@ -175,7 +182,7 @@ def _metadata_problems(kind: str | None, metadata: Any) -> Iterator[SpecError]:
         yield SpecError(f'metadata.annotations["{EVICT_JOBS_ANNOTATION}"]', str(error))
     try:
         if kind in POLICY_KINDS:
-            _mode(metadata)
+            _annotated_mode(metadata)
     except ValueError as error:
         yield SpecError(f'metadata.annotations["{MODE_ANNOTATION}"]', str(error))
 
@@ -192,10 +199,26 @@ def _evicts_jobs(metadata: Mapping[str, Any]) -> bool:
     return bool(text == "true")
 
 
-def _mode(metadata: Mapping[str, Any]) -> Mode:
+def _mode(metadata: Mapping[str, Any], spec: specs.ReactivePolicySpec) -> Mode:
+    """Whether it acts: where one of the two places says that it doesn't, it doesn't."""
+    is_acknowledged = spec.experimental.gpu_kai_contract == CONTRACT
+    told = (spec.mode, _annotated_mode(metadata))
+    return Mode.ENFORCE if is_acknowledged and Mode.RECOMMEND not in told else Mode.RECOMMEND
+
+
+def _mode_doubts(
+    metadata: Mapping[str, Any], spec: specs.ReactivePolicySpec
+) -> Iterator[SpecError]:
+    annotated = _annotated_mode(metadata)
+    if spec.mode is not None and annotated is not None and annotated != spec.mode:
+        text = f"{spec.mode}, and {MODE_ANNOTATION} says {annotated}: it only recommends"
+        yield SpecError("spec.mode", text)
+
+
+def _annotated_mode(metadata: Mapping[str, Any]) -> Mode | None:
     text = _object(metadata.get("annotations")).get(MODE_ANNOTATION)
     if text is None:
-        return Mode.ENFORCE
+        return None
     for mode in Mode:
         if isinstance(text, str) and text.lower() == mode.lower():
             return mode
@@ -257,7 +280,6 @@ def _policy(
     metadata: Mapping[str, Any], spec: specs.ReactivePolicySpec, key: DocumentKey
 ) -> ReactivePolicy:
     generation = metadata.get("generation")
-    is_acknowledged = spec.experimental.gpu_kai_contract == CONTRACT
     return ReactivePolicy(
         key=key,
         signals={
@@ -268,7 +290,7 @@ def _policy(
         scope=_scope(spec.scope),
         min_pod_age=spec.min_pod_metrics_age,
         weight=spec.weight,
-        mode=_mode(metadata) if is_acknowledged else Mode.RECOMMEND,
+        mode=_mode(metadata, spec),
         created=_created(metadata),
         generation=generation if isinstance(generation, int) else 0,
     )

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from webhook.errors import MissingReferenceError, SpecError
 from webhook.model.documents import Spec
-from webhook.model.names import did_you_mean
+from webhook.model.names import did_you_mean, nearest
 from webhook.model.rightsizing import specs
 from webhook.model.rightsizing.policies import (
     CONTRACT,
@@ -16,6 +16,7 @@ from webhook.model.rightsizing.policies import (
     Signal,
     Strategy,
 )
+from webhook.model.rightsizing.workload_types import SHORT_TYPES, is_short
 
 # At and above this, a container with whole GPUs would have to use more than it has.
 _WHOLE_PERCENT = 100
@@ -25,13 +26,17 @@ def doubts_about(
     spec: Spec,
     wanted: DocumentKey | None,
     strategies: Mapping[DocumentKey, Strategy | None] | None,
+    kinds: Mapping[str, str] | None,
 ) -> Iterator[SpecError]:
     """
     Warnings about *spec*, in the order of the document. *wanted* is the strategy of a policy,
-    *strategies* are all that there are (None: not known; None for one: it can't be read).
+    *strategies* are all that there are (None: not known; None for one: it can't be read), *kinds*
+    those that have mappings (None: not known), with the kind that their pods are of.
     """
     match spec:
         case specs.ReactivePolicySpec():
+            if kinds is not None:
+                yield from _type_warnings(spec.scope.workload_types, kinds)
             yield from _contract_warnings(spec.experimental, is_used=True, acts=False)
             yield from _metric_warnings(spec.metrics)
             if wanted is not None and strategies is not None:
@@ -39,12 +44,28 @@ def doubts_about(
         case specs.StrategySpec():
             is_used = _uses_gpus(spec)
             yield from _contract_warnings(spec.experimental, is_used=is_used, acts=True)
+            yield from _limit_warnings(spec.safety_checks)
         case specs.GlobalConfigurationSpec():
             yield from _prometheus_warnings(spec.prometheus)
         case specs.PolicyEvaluationSpec():
             yield from _precedence_warnings(spec.precedence)
         case _:
             pass
+
+
+def _type_warnings(types: Sequence[str], kinds: Mapping[str, str]) -> Iterator[SpecError]:
+    for index, name in enumerate(types):
+        path = f"spec.scope.workloadTypes[{index}]"
+        if is_short(name):
+            continue
+        if name not in kinds:
+            known = (*SHORT_TYPES, *kinds)
+            near = nearest(name, known) or nearest(name.partition(".")[0], known)
+            hint = f'; did you mean "{near}"?' if near is not None else ""
+            yield SpecError(path, f"no mapping covers {name}: its pods are not looked at{hint}")
+        elif kinds[name]:
+            makes = kinds[name]
+            yield SpecError(path, f"the pods of {name} are those of a {makes}: name that")
 
 
 def _contract_warnings(
@@ -143,6 +164,17 @@ def _in_use(headroom: int) -> str:
 def _least_headroom(threshold: int) -> int:
     """The headroom with which not more than *threshold* % is in use."""
     return -(-(_WHOLE_PERCENT**2) // threshold) - _WHOLE_PERCENT
+
+
+def _limit_warnings(checks: specs.SafetyChecksSpec) -> Iterator[SpecError]:
+    switches = {
+        "enableLimitRangeFilter": checks.enable_limit_range_filter,
+        "enablePodLimitRangeFilter": checks.enable_pod_limit_range_filter,
+    }
+    for name, is_on in switches.items():
+        if not is_on:
+            text = "false changes nothing: a pod that a LimitRange refuses would never be made"
+            yield SpecError(f"spec.safetyChecks.{name}", text)
 
 
 def _strategy_warnings(

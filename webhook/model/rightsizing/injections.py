@@ -49,6 +49,8 @@ class Injection:
     *policy* is the policy that the recommendation for a container comes from, unless *policies*
     names another one for it. *amounts* are exact, by container, in whole GPUs, within the bounds
     of the strategy and before they are rounded for writing; *ceilings* bound what is written too.
+    *baselines* are what they were computed from: a container that comes with another amount was
+    changed by its owner, and is left to him.
 
     Of the strategy: how to write (*scheduler*; with KAI its *scheduler_name*, and the *queue*,
     ``""`` for none, that replaces one that the pod names only with *set_queue_when_specified*),
@@ -65,6 +67,7 @@ class Injection:
     amounts: Mapping[str, Decimal]
     policies: Mapping[str, DocumentKey] = field(default_factory=dict)
     ceilings: Mapping[str, Decimal] = field(default_factory=dict)
+    baselines: Mapping[str, Decimal] = field(default_factory=dict)
     scheduler: Scheduler = Scheduler.NONE
     upsize: bool = False
     downsize: bool = False
@@ -92,6 +95,7 @@ def injection_of(recommendation: GpuRecommendation) -> Injection | None:
         policies=selected.policies,
         amounts=selected.amounts,
         ceilings=selected.ceilings,
+        baselines=selected.baselines,
         scheduler=selected.scheduler,
         upsize=selected.upsize,
         downsize=selected.downsize,

@@ -107,6 +107,10 @@ class SignalSettings:
     upsize: Upsize = Upsize()
     scale_back: ScaleBack = ScaleBack()
 
+    def by(self, direction: Direction) -> Upsize | ScaleBack:
+        """The half that is about *direction*: threshold, window and headroom."""
+        return self.upsize if direction is Direction.UPSIZE else self.scale_back
+
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirement:
@@ -115,6 +119,22 @@ class LabelRequirement:
     key: str
     operator: str
     values: tuple[str, ...] = ()
+
+    def is_met(self, labels: Mapping[str, str]) -> bool:
+        """As Kubernetes does: NotIn is also met where the label is not there."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                # Read by no parser of ours. Nothing is the safe number of objects.
+                return False
 
 
 DEFAULT_WORKLOAD_TYPES = (

@@ -157,17 +157,19 @@ class Selected(_Wire):
     What counts for pods of the workload, and all that the webhook must know to write it.
 
     *amounts* are by container, exact, within the strategy's bounds and before they are rounded
-    for writing; *ceilings* are those of the strategy, which count after that as well. *policies*
-    says for each whose they are, where that is not *policy*. The rest are facts of *strategy* and
-    of the GlobalConfiguration at that time. With mode Recommend, or while automation is off,
-    nothing is written. *pause_until* and *skip_containers* are the annotations of the workload
-    itself, as written: the webhook sees only those of the pod and of what is between them.
+    for writing; *ceilings* are those of the strategy, which count after that as well. *baselines*
+    are what they were computed from: a pod that comes with another amount is its owner's.
+    *policies* says for each whose they are, where that is not *policy*. The rest are facts of
+    *strategy* and of the GlobalConfiguration at that time. With mode Recommend, or while automation
+    is off, nothing is written. *pause_until* and *skip_containers* are the annotations of the
+    workload itself, as written: the webhook sees only those of the pod and of what is between.
     """
 
     policy: DocumentKey
     strategy: DocumentKey
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     ceilings: Mapping[str, Amount] = field(default_factory=dict)
+    baselines: Mapping[str, Amount] = field(default_factory=dict)
     policies: Mapping[str, DocumentKey] = field(default_factory=dict)
     mode: Mode = Mode.ENFORCE
     automation_enabled: bool = True
@@ -226,7 +228,12 @@ class StatusCondition(_Wire):
 
 @dataclass(frozen=True, slots=True)
 class RecommendationStatus(_Wire):
-    """All that was found out. *policies* are all that concern the workload, the first first."""
+    """
+    All that was found out. *policies* are all that concern the workload, the first first.
+
+    *written* are amounts that pods were given, by container, the last one last, after rounding: a
+    pod that has one of them did not get it from its owner, whatever became of the note on it.
+    """
 
     evaluated_at: Time | None = None
     policies: tuple[PolicyState, ...] = ()
@@ -236,6 +243,7 @@ class RecommendationStatus(_Wire):
     conditions: tuple[StatusCondition, ...] = ()
     # None while no pod was evicted.
     eviction: Eviction | None = None
+    written: Mapping[str, tuple[Amount, ...]] = field(default_factory=dict)
 
     def state_of(self, policy: DocumentKey) -> PolicyState | None:
         return next((state for state in self.policies if state.policy == policy), None)
@@ -246,7 +254,8 @@ class GpuRecommendation:
     """
     One object. *uid* and *resource_version* are empty for one that is not stored yet.
 
-    *unread* is what of its status couldn't be read, and counts as not there.
+    *unread* is what of its status couldn't be read, and counts as not there. *other_name* is its
+    name where that is not the one for its workload: somebody else made it.
     """
 
     namespace: str
@@ -255,10 +264,11 @@ class GpuRecommendation:
     uid: str = ""
     resource_version: str = ""
     unread: tuple[SpecError, ...] = ()
+    other_name: str = ""
 
     @property
     def name(self) -> str:
-        return recommendation_name(self.workload.kind, self.workload.name)
+        return self.other_name or recommendation_name(self.workload.kind, self.workload.name)
 
 
 def recommendation_name(kind: str, name: str) -> str:
@@ -341,6 +351,7 @@ def read_recommendation(manifest: Mapping[str, Any]) -> GpuRecommendation:
     status = read_parts(_STATUS, found, "status", unread, part_of=_part_of)
     if workload is None:
         raise ExceptionGroup("the recommendation can't be read", [*problems, *unread])
+    name = str(metadata.get("name", ""))
     return GpuRecommendation(
         namespace=str(metadata.get("namespace", "")),
         workload=workload,
@@ -348,6 +359,7 @@ def read_recommendation(manifest: Mapping[str, Any]) -> GpuRecommendation:
         uid=str(metadata.get("uid", "")),
         resource_version=str(metadata.get("resourceVersion", "")),
         unread=tuple(unread),
+        other_name=name if name != recommendation_name(workload.kind, workload.name) else "",
     )
 
 

@@ -17,11 +17,11 @@ from webhook.model.globs import Glob
 from webhook.model.quantity import parse_quantity
 from webhook.model.rightsizing.amounts import format_amount
 from webhook.model.rightsizing.durations import format_duration, parse_duration
-from webhook.model.rightsizing.policies import CONTRACT, DEFAULT_WORKLOAD_TYPES
+from webhook.model.rightsizing.policies import CONTRACT
+from webhook.model.rightsizing.workload_types import read_type
 from webhook.model.values import json_type
 
 MINUTE = timedelta(minutes=1)
-WORKLOAD_TYPES = (*DEFAULT_WORKLOAD_TYPES, "StrimziPodSet")
 
 _MAX_INT32 = 2**31 - 1
 # A container's name is a DNS label (Kubernetes: "Object Names and IDs").
@@ -193,7 +193,7 @@ Clock = Annotated[str, _named(rf"(?:{START})?", "time of the day (HH:MM)")]
 Metric = Annotated[str, _named(METRIC_NAME, "metric name of Prometheus")]
 PodAge = Annotated[timedelta, BeforeValidator(_pod_age)]
 ProbeInterval = Annotated[timedelta, _duration(timedelta(seconds=1))]
-WorkloadType = Annotated[str, _one_of(WORKLOAD_TYPES)]
+WorkloadType = Annotated[str, BeforeValidator(lambda name: read_type(_text(name)))]
 Container = Annotated[str, BeforeValidator(_container)]
 Containers = Annotated[list[Container], AfterValidator(_distinct)]
 FilledGlobs = Annotated[Globs, AfterValidator(_filled)]

@@ -146,6 +146,8 @@ class ReactivePolicySpec(Spec):
     automation_strategy_ref: NameSpec
     min_pod_metrics_age: PodAge = timedelta(minutes=15)
     weight: Weight = 0
+    # Ours; somebody else's CRD doesn't have it.
+    mode: Literal["Enforce", "Recommend"] | None = None
 
 
 class ClusterReactivePolicySpec(ReactivePolicySpec):

@@ -38,7 +38,7 @@ def contradiction(sites: Sites, site: Site, plan: FieldPlan, enforcement: Enforc
         (field.not_below, operator.ge, "is below"),
         (field.not_above, operator.le, "is above"),
     ):
-        other = _read_beside(node, fields, other_name, key)
+        other = None if other_name is None else _read_beside(node, fields, other_name, key)
         if other is None:
             continue
         exact = key is not None and is_extended_resource(key)
@@ -49,12 +49,12 @@ def contradiction(sites: Sites, site: Site, plan: FieldPlan, enforcement: Enforc
         name = other_name if key is None else f"{other_name}[{key}]"
         own = show(printable(field, enforcement.value))
         return f"{own} {'differs from' if exact else relation} {name} {show(other.value)}"
-    if enforcement.meaning is True:
+    if enforcement.meaning is True and field.not_without:
         other = _read_beside(node, fields, field.not_without, None)
         if other is not None and other.meaning is False:
             return f"true contradicts {field.not_without} false"
     if enforcement.meaning is False:
-        other = _read_beside(node, fields, field.not_with, None)
+        other = None if not field.not_with else _read_beside(node, fields, field.not_with, None)
         if other is not None and other.meaning is True:
             return f"false contradicts {field.not_with} true"
         listed = field.not_with_item

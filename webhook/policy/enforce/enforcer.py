@@ -54,7 +54,7 @@ class Enforcer:
         if not plan.mapping.builtin:
             self._hide_secret_places()
         # Selectors may overlap: of several sets or defaults at one path the first counts.
-        self._sets = self._sites.ranked(lambda field_plan: field_plan.sets)
+        self._sets = self._sites.ranked(lambda part: part.setting)
         set_by: dict[Path, Enforcement] = {}
         self._taken = Taken()
         for site, field_plan in self._sets:
@@ -265,8 +265,7 @@ class Enforcer:
         for part, places in self._sites.mismatched:
             self._judge.judge_mismatches(part, places)
         for site in self._sites.all:
-            for plan in site.plan.fields:
-                self._judge.judge_field(site, plan)
+            self._judge.judge_site(site)
         for site, computed in self._computed:
             for broken in computed.judge():
                 self._judge.add(
@@ -283,7 +282,8 @@ class Enforcer:
         for site, itemized in self._itemized:
             for found in itemized.judge():
                 self._add_item_problem(site, itemized.plan, found)
-        self.findings.violations = sorted(once(self.findings.violations), key=sort_key)
+        if self.findings.violations:
+            self.findings.violations = sorted(once(self.findings.violations), key=sort_key)
 
     def _confirm(self, computed: ComputedField) -> None:
         """

@@ -54,11 +54,16 @@ def _order(path: Path) -> tuple[tuple[bool, int, str], ...]:
 
 def printable(field: Field, value: Any) -> Any:
     """*value* as it may stand in a message, record or log: hidden if secret, else bounded."""
-    if isinstance(value, Unreadable):
-        value = value.raw
     if value is None:
         return None
-    if field.sensitive or field.type is FieldType.OBJECT:
+    is_open = not field.sensitive and field.type is not FieldType.OBJECT
+    if is_open and type(value) is str and len(value) <= _SHOWN_CHARS and "@" not in value:
+        return value  # What most values are.
+    if isinstance(value, Unreadable):
+        value = value.raw
+        if value is None:
+            return None
+    if not is_open:
         return NOT_SHOWN
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)  # 1e3 was a number like any other to its author.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.mapping.compiled import CompiledSelector
-from webhook.mapping.fields import RefMismatchError
+from webhook.mapping.fields import RefMismatchError, read_ref
 from webhook.mapping.locate import Places
 from webhook.model.decision import NOT_SHOWN, Rule, Source, Violation
 from webhook.model.pointer import Path, lookup
@@ -63,7 +63,35 @@ class Judge:
                 source,
             )
 
-    def judge_field(self, site: Site, plan: FieldPlan) -> None:
+    def judge_site(self, site: Site) -> None:
+        """Tell which rules the plain fields of *site* break."""
+        node = self._sites.node(site)
+        for plan in site.plan.judging:
+            if not (plan.is_plain and self._is_known(site, plan, node)):
+                self._judge_field(site, plan)
+
+    def _is_known(self, site: Site, plan: FieldPlan, node: Any) -> bool:
+        """
+        Whether a field needs no judging.
+
+        So it is with most: they are absent, or have a value that others have had.
+        """
+        try:
+            current = read_ref(node, plan.ref)
+        except RefMismatchError:
+            return False
+        if current is None:
+            return not plan.absent_rules and not plan.filled
+        if plan.kept is None or current not in plan.kept:
+            return False
+        return not plan.is_set_related or not self._is_contradicted(site, plan, plan.sets[0])
+
+    def _is_contradicted(self, site: Site, plan: FieldPlan, enforcement: Enforcement) -> bool:
+        if self._set_by[site.path + plan.ref] is not enforcement:
+            return False
+        return bool(contradiction(self._sites, site, plan, enforcement))
+
+    def _judge_field(self, site: Site, plan: FieldPlan) -> None:
         mismatch: RefMismatchError | None = None
         current: Any = None
         path = site.path + plan.ref
@@ -71,18 +99,19 @@ class Judge:
             path, current = self._find(site, plan)
         except RefMismatchError as error:
             mismatch = error
-        if self._is_untouched(site, plan, current, mismatch):
+        if not self._sites.is_new(site) and self._is_untouched(site, plan, current, mismatch):
             return
-        current = plan.read_as(current)
         rules = plan.rules
-        if not rules:
-            return
         if mismatch is not None:
             path = site.path + mismatch.ref
             problem = _wrong_type("an object")
             source = rules[0].source
             self._add(site, plan, path, problem, Rule.TYPE, json_type(mismatch.value), source)
             return
+        current = plan.read_as(current)
+        if current is None:
+            rules = plan.absent_rules
+        keeps_all = True
         asks = self._sites.asks(site, plan)
         for enforcement in rules:
             if not asks and is_unasked(plan, enforcement.rule):
@@ -90,6 +119,8 @@ class Judge:
             if enforcement.rule in _EXEMPTIBLE and self._is_exempt(
                 site, plan, enforcement, current
             ):
+                # Another set counts at this very place; elsewhere it may be this one.
+                keeps_all = keeps_all and enforcement.rule is not Rule.SET
                 continue
             try:
                 meaning = None if current is None else read_value(current, enforcement.type)
@@ -103,11 +134,17 @@ class Judge:
             if enforcement.rule is Rule.DEFAULT:
                 continue
             if self._sites.old is not None and self._is_same(site, plan, enforcement, meaning):
+                keeps_all = False
                 continue
             found = self._problem(site, plan, enforcement, meaning)
-            if found is not None and not self._is_less_bad(site, plan, enforcement, found):
+            if found is None:
+                continue
+            keeps_all = False
+            if not self._is_less_bad(site, plan, enforcement, found):
                 got = None if current is None else printable(plan.field, current)
                 self._add(site, plan, path, found, enforcement.rule, got, enforcement.source)
+        if keeps_all and plan.kept is not None:
+            plan.kept.add(current)
 
     def _judge_mistyped(
         self, site: Site, plan: FieldPlan, path: Path, current: Any, *, asks: bool
@@ -142,7 +179,7 @@ class Judge:
         found = judge(
             enforcement, meaning, default=standard, minimum=plan.minimum, beside=plan.judges
         )
-        if found is None and enforcement.rule is Rule.SET:
+        if found is None and enforcement.rule is Rule.SET and plan.is_set_related:
             reason = contradiction(self._sites, site, plan, enforcement)
             return Problem(f"the value that the policy sets {reason}", "") if reason else None
         return found

@@ -15,12 +15,11 @@ from webhook.mapping.compiled import CompiledSelector
 from webhook.mapping.fields import RefMismatchError, read_ref
 from webhook.mapping.homes import NO_HOME
 from webhook.mapping.locate import Locator, OldPaths, Places, item_name
-from webhook.model.pointer import Path, lookup
+from webhook.model.pointer import Path, lookup, to_pointer
 from webhook.model.values import same_value
-from webhook.policy.effective import MAIN_CONTAINER, FieldPlan, Plan, SelectorPlan
+from webhook.policy.effective import MAIN_CONTAINER, FieldPlan, Plan, Rank, SelectorPlan
 from webhook.policy.enforce.homes import Found, find_at_home
 from webhook.policy.gpu import gpu_share
-from webhook.policy.rules.enforcement import Enforcement
 
 # What the place of a pod spec ends with, if it is that of a pod template.
 _TEMPLATE_SPEC = ("spec",)
@@ -32,8 +31,8 @@ class Site:
     One place and everything enforced there.
 
     *place* is what the selector found; what is enforced may be some levels above it, at *path*.
-    *old_path* is that of the same place before an update; *node* is what stands there, once it
-    has been looked up.
+    *old_path* is that of the same place before an update; *node* is what stands there, as far as
+    that is known.
     """
 
     plan: SelectorPlan
@@ -44,6 +43,7 @@ class Site:
     node: Any = None
     generation: int = 0
     item: str | None = None
+    pointer: str | None = None
 
 
 class Sites:
@@ -74,8 +74,8 @@ class Sites:
         past = None if old is None else Locator(plan.mapping, old, {})
         for part in plan.selectors:
             places = locator.places(part.selector)
-            for place in places.paths:
-                old_path = self._old_place(part.selector, place, past)
+            for place, node in zip(places.paths, places.nodes, strict=True):
+                old_path = None if old is None else self._old_place(part.selector, place, past)
                 if part.above and place[-part.above :] != _TEMPLATE_SPEC:
                     continue  # A pod spec that is no template's: there is no metadata to it.
                 self.all.append(
@@ -85,6 +85,7 @@ class Sites:
                         _above(place, part.above),
                         None if old_path is None else _above(old_path, part.above),
                         is_judged_only=places.are_borrowed,
+                        node=None if part.above else node,
                     )
                 )
             if places.mismatches:
@@ -101,23 +102,19 @@ class Sites:
         return [site for site in self.all if not site.is_judged_only]
 
     def ranked(
-        self, enforcements: Callable[[FieldPlan], tuple[Enforcement, ...]]
+        self, fields: Callable[[SelectorPlan], tuple[tuple[Rank, FieldPlan], ...]]
     ) -> list[tuple[Site, FieldPlan]]:
-        """Where *enforcements* act, in the order in which they count."""
+        """Where *fields* of the plan are, in the order in which they count."""
         found = [
-            (site, plan)
-            for site in self.writable
-            for plan in site.plan.fields
-            if enforcements(plan)
+            (rank, site, plan)
+            for site in self.all
+            if not site.is_judged_only
+            for rank, plan in fields(site.plan)
         ]
-        # A share of a GPU before whole ones, which it rules out.
-        found.sort(
-            key=lambda item: (
-                item[1].field.home.special != "gpuShare",
-                enforcements(item[1])[0].rank,
-            )
-        )
-        return found
+        # Mostly there is one policy, and so one rank.
+        if len({rank for rank, _, _ in found}) > 1:
+            found.sort(key=_rank_of)
+        return [(site, plan) for _, site, plan in found]
 
     # -- before an update ---------------------------------------------------------------------
 
@@ -151,6 +148,10 @@ class Sites:
         except RefMismatchError:
             return False
 
+    def is_new(self, site: Site) -> bool:
+        """Whether nothing at this place can be as it was before."""
+        return self.old is None or site.old_path is None
+
     # -- what stands at a site ------------------------------------------------------------------
 
     def node(self, site: Site) -> Any:
@@ -160,9 +161,26 @@ class Sites:
             site.generation = self._generation
         return site.node
 
+    def pointer(self, site: Site) -> str:
+        """The JSON pointer of the place."""
+        if site.pointer is None:
+            site.pointer = to_pointer(site.path)
+        return site.pointer
+
     def forget_nodes(self) -> None:
         """Look each node up anew: another place may lie inside what was written."""
         self._generation += 1
+
+    def value(self, site: Site, plan: FieldPlan) -> Any:
+        """
+        The value of a field at a place now.
+
+        Raises:
+            RefMismatchError: something on the way is neither absent nor an object.
+        """
+        if plan.field.home is not NO_HOME:
+            return find_at_home(self.document, site.path, plan.field).value
+        return read_ref(self.node(site), plan.ref)
 
     def find(self, site: Site, plan: FieldPlan, *, old: bool = False) -> Found:
         """
@@ -194,6 +212,8 @@ class Sites:
     def asks(self, site: Site, plan: FieldPlan) -> bool:
         """Whether defaults and rules that ask for a value mean this place."""
         home = plan.field.home
+        if home is NO_HOME:
+            return True
         return not home.judged and (not home.main_only or self.is_main(site))
 
     def main_name(self, template: Site, plan: FieldPlan) -> str:
@@ -206,6 +226,10 @@ class Sites:
         if self._main is None and self._find_main is not None:
             self._main = self._find_main()
         return self._main
+
+
+def _rank_of(item: tuple[Rank, Site, FieldPlan]) -> Rank:
+    return item[0]
 
 
 def _above(path: Path, levels: int) -> Path:

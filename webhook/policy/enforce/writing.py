@@ -20,7 +20,10 @@ from webhook.policy.enforce.sites import Site, Sites
 from webhook.policy.native.agreement import broken_rule, refused_defaults
 from webhook.policy.native.conditions import Reading
 from webhook.policy.rules.enforcement import Enforcement
-from webhook.policy.rules.judge import judge
+from webhook.policy.rules.judge import keeps_set
+
+# What stands where a default has nothing to do.
+_FILLED = object()
 
 
 class Writer:
@@ -49,7 +52,7 @@ class Writer:
         if self._set_by[site.path + plan.ref] is not enforcement:
             return
         try:
-            current = self._sites.find(site, plan).value
+            current = self._sites.value(site, plan)
         except RefMismatchError:
             return  # Judged: a value of the wrong type stands in the way.
         if self._sites.is_untouched(site, plan, current):
@@ -61,7 +64,7 @@ class Writer:
 
     def fill(self) -> None:
         """Write defaults, and derived values where there are none."""
-        defaults = self._sites.ranked(lambda field_plan: field_plan.defaults)
+        defaults = self._sites.ranked(lambda part: part.defaulting)
         derived = [
             (site, plan, plan.derived)
             for site in self._sites.writable
@@ -89,8 +92,8 @@ class Writer:
         by_site: dict[Path, tuple[Site, dict[str, Reading]]] = {}
         for site, plan in defaults:
             default = plan.defaults[0]
-            if self._is_fillable(site, plan) and not contradiction(
-                self._sites, site, plan, default
+            if self._gap(site, plan) is not _FILLED and not self._contradiction(
+                site, plan, default
             ):
                 _, candidates = by_site.setdefault(site.path, (site, {}))
                 candidates[plan.label] = Reading(default.value, default.meaning)
@@ -106,38 +109,49 @@ class Writer:
         selector, node = site.plan.selector.name, self._sites.node(site)
         return refused_defaults(self._workload_type, selector, node, candidates)
 
-    def _is_fillable(self, site: Site, plan: FieldPlan) -> bool:
-        """Whether nothing stands there that a default would have to leave alone."""
+    def _gap(self, site: Site, plan: FieldPlan) -> Any:
+        """
+        What a default has to complete here: nothing, or a list of Kubernetes' own items alone;
+        `_FILLED` where it has to leave alone what there is.
+        """
         if not self._sites.asks(site, plan):
-            return False
+            return _FILLED
         try:
-            current = self._sites.find(site, plan).value
+            current = self._sites.value(site, plan)
         except RefMismatchError:
-            return False
-        if site.path + plan.ref in self._set_by:
-            return False  # A set decides here, be it that nothing stands here.
-        theirs = _own_items(current, plan)
-        is_absent = current is None or (bool(theirs) and len(theirs) == len(current))
-        return is_absent and not self._sites.is_untouched(site, plan, current)
+            return _FILLED
+        if current is not None:
+            theirs = _own_items(current, plan)
+            if not theirs or len(theirs) != len(current):
+                return _FILLED
+        if self._set_by and site.path + plan.ref in self._set_by:
+            return _FILLED  # A set decides here, be it that nothing stands here.
+        return _FILLED if self._sites.is_untouched(site, plan, current) else current
 
     def _default(
         self, site: Site, plan: FieldPlan, enforcement: Enforcement, refused: str | None
     ) -> None:
-        if not self._is_fillable(site, plan):
+        current = self._gap(site, plan)
+        if current is _FILLED:
             return
-        reason = contradiction(self._sites, site, plan, enforcement) or refused
+        reason = self._contradiction(site, plan, enforcement) or refused
         if reason:
             self._leave_out(site, plan, enforcement, reason)
         else:
-            current = self._sites.find(site, plan).value
             self._write(site, plan, enforcement, current, _own_items(current, plan))
+
+    def _contradiction(self, site: Site, plan: FieldPlan, default: Enforcement) -> str:
+        """Why a *default* can't stand beside another value of the place; else ``""``."""
+        if not plan.is_default_related:
+            return ""
+        return contradiction(self._sites, site, plan, default)
 
     def _derive(self, site: Site, plan: FieldPlan, enforcement: Enforcement) -> None:
         """Fill what is still absent from another field of the place."""
         if not self._sites.asks(site, plan):
             return
         try:
-            current = self._sites.find(site, plan).value
+            current = self._sites.value(site, plan)
         except RefMismatchError:
             return  # Judged: a value of the wrong type.
         if current is not None or self._sites.is_untouched(site, plan, current):
@@ -181,28 +195,25 @@ class Writer:
     ) -> None:
         """Write the value; what Kubernetes itself put into a list (*theirs*) stays in it."""
         path = site.path + plan.ref
+        pointer = ""
         value = [*theirs, *enforcement.value] if theirs else enforcement.value
         if plan.field.home is NO_HOME:
             node = self._sites.node(site)
             known = (len(site.path), node) if isinstance(node, dict) else None
-            self._editor.write(path, value, below=known)
+            pointer = self._sites.pointer(site) + plan.pointer
+            self._editor.write(path, value, below=known, pointer=pointer)
         else:
             main = self._sites.main_name(site, plan) if plan.field.home.special else ""
             written = write_at_home(self._editor, site.path, plan.field, value, main=main)
             if written is None:
                 return
             path = written
+        old = None if current is None else printable(plan.field, current)
+        new = printable(plan.field, enforcement.value)
+        selector, item = site.plan.selector.name, self._sites.item_of(site)
+        rule, source = enforcement.rule, enforcement.source
         self._findings.changes.append(
-            Change(
-                path=path,
-                field=plan.label,
-                selector=site.plan.selector.name,
-                item=self._sites.item_of(site),
-                rule=enforcement.rule,
-                old=printable(plan.field, current),
-                new=printable(plan.field, enforcement.value),
-                source=enforcement.source,
-            )
+            Change(path, plan.label, selector, item, rule, old, new, source, pointer)
         )
         for name in plan.field.removes:
             beside = site.path + plan.field.ref[:-1]
@@ -218,7 +229,7 @@ def is_set(current: Any, enforcement: Enforcement) -> bool:
         meaning = None if current is None else read_value(current, enforcement.type)
     except ValueTypeError:
         return False
-    return judge(enforcement, meaning) is None
+    return keeps_set(enforcement, meaning)
 
 
 def _own_items(current: Any, plan: FieldPlan) -> list[Any]:

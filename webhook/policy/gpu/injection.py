@@ -7,9 +7,9 @@ the reason.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,13 @@ from webhook.model.rightsizing.controls import Controls, pause_of, skipped_conta
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.rightsizing.policies import Scheduler
 from webhook.policy.gpu import gpu_share
-from webhook.policy.gpu.before import GPU_BEFORE, format_before, parse_before
+from webhook.policy.gpu.before import (
+    GPU_BEFORE,
+    Asked,
+    as_stored,
+    format_before,
+    parse_before,
+)
 from webhook.policy.gpu.pod import (
     MPS,
     SHARE_ANNOTATIONS,
@@ -31,6 +37,7 @@ from webhook.policy.gpu.pod import (
     annotations_of,
     read_gpus,
 )
+from webhook.policy.gpu.rounding import HUNDREDTHS, WHOLE, capped, rounded_up, share_of, whole_of
 
 # Where KAI reads a pod's queue.
 QUEUE_LABEL = "kai.scheduler/queue"
@@ -41,10 +48,6 @@ _PORTION_FIELD = "compute.gpuPortionRequest"
 _VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 # Values of it that hand out nothing.
 _NO_DEVICES = ("", "void", "none")
-
-_HUNDREDTHS = 100
-_HUNDREDTH = Fraction(1, _HUNDREDTHS)
-_WHOLE = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,9 @@ class _Writer:
         self._changes: list[GpuChange] = []
         self._obstacles: list[Obstacle] = []
         # By container, what was asked for where something else is written.
-        self._before: dict[str, Fraction] = {}
+        self._before: dict[str, Asked] = {}
+        # The same, of when the pod was looked at before.
+        self._noted = parse_before(annotations_of(pod).get(GPU_BEFORE))
 
     def plan(self) -> GpuPlan:
         wanted = list(self._wanted())
@@ -146,8 +151,25 @@ class _Writer:
                 self._refuse(container, f"container {name} is to be skipped")
             elif container.ends:
                 self._refuse(container, f"{name} is an init container that ends")
+            elif self._is_owners(container):
+                own, base = format_amount(self._own(container)), injection.baselines[name]
+                self._refuse(
+                    container,
+                    f"its owner gives {name} {own} GPUs, and what is recommended was computed from"
+                    f" {format_amount(base)}",
+                )
             else:
                 yield container, Fraction(amount)
+
+    def _is_owners(self, container: GpuContainer) -> bool:
+        """Whether the owner of *container* gives it another amount since it was looked at."""
+        baseline = self._injection.baselines.get(container.name)
+        return baseline is not None and self._own(container) != baseline
+
+    def _own(self, container: GpuContainer) -> Decimal:
+        """What *container* asks for by itself."""
+        noted = self._noted.get(container.name)
+        return as_stored(self._gpus.asked(container) if noted is None else noted.amount)
 
     # -- whole GPUs -------------------------------------------------------------------------
 
@@ -163,7 +185,7 @@ class _Writer:
         return [
             (container, int(count))
             for container, amount in wanted
-            if (count := self._within(container, Fraction(math.ceil(amount)), _WHOLE)) is not None
+            if (count := self._within(container, whole_of(amount), WHOLE)) is not None
         ]
 
     def _write_whole(self, counts: Sequence[tuple[GpuContainer, int]]) -> bool:
@@ -181,7 +203,7 @@ class _Writer:
                 self._refuse(container, reason)
                 return False
         for container, count in due:
-            self._before[container.name] = gpus.asked(container)
+            self._before[container.name] = gpus.as_asked(container)
             for part in ("limits", "requests"):
                 path = (*container.path, "resources", part, GPU_RESOURCE)
                 self._write(path, str(count), _DEVICES_FIELD, container.name)
@@ -200,10 +222,9 @@ class _Writer:
         if len(owners) == 1:
             container, amount = wanted[0]
             devices = gpus.share.devices if gpus.share is not None else 1
-            step = devices * _HUNDREDTH
-            rounded = devices * _rounded_up(amount / devices)
-            if self._at_most(container, rounded, step) < devices:
-                share = self._within(container, rounded, step)
+            found = share_of(amount, devices, self._injection.ceilings.get(container.name))
+            if found is not None:
+                share = self._within(container, *found)
                 if share is not None:
                     self._plan_share(container, share / devices, devices)
                 return
@@ -212,14 +233,13 @@ class _Writer:
             self._refuse(wanted[0][0], reason)
             return
         for container, amount in wanted:
-            if len(owners) > 1 and _rounded_up(amount) < 1 and not container.whole:
+            if len(owners) > 1 and rounded_up(amount) < 1 and not container.whole:
                 self._refuse(container, "KAI gives a share to one container only")
                 return
         counts = [
             (container, int(count))
             for container, amount in wanted
-            if (count := self._within(container, Fraction(math.ceil(_rounded_up(amount))), _WHOLE))
-            is not None
+            if (count := self._within(container, whole_of(rounded_up(amount)), WHOLE)) is not None
         ]
         if self._write_whole(counts):
             for key in SHARE_ANNOTATIONS:
@@ -236,13 +256,13 @@ class _Writer:
         if reason:
             self._refuse(container, reason)
             return
-        self._before[name] = gpus.asked(container)
+        self._before[name] = gpus.as_asked(container)
         for other in gpus.containers:
             for part in ("limits", "requests"):
                 path = (*other.path, "resources", part, GPU_RESOURCE)
                 self._remove(path, _DEVICES_FIELD, other.name)
         # Below one, so that it has two digits at most.
-        text = f"{int(portion * _HUNDREDTHS):02}".rstrip("0")
+        text = f"{int(portion * HUNDREDTHS):02}".rstrip("0")
         self._annotate(gpu_share.FRACTION, f"0.{text}", name)
         if gpus.share is None:
             # The first container needs no name, but need not stay the first: some put a sidecar
@@ -275,8 +295,7 @@ class _Writer:
         """Note what the pod asked for; also what was noted when it was looked at before."""
         if not self._before:
             return
-        old = annotations_of(self._pod).get(GPU_BEFORE)
-        known = parse_before(old)
+        old, known = annotations_of(self._pod).get(GPU_BEFORE), self._noted
         new = format_before(known | self._before)
         if old != new:
             path, field = ("metadata", "annotations", GPU_BEFORE), f"annotations[{GPU_BEFORE}]"
@@ -286,22 +305,15 @@ class _Writer:
 
     # -- parts ------------------------------------------------------------------------------
 
-    def _at_most(self, container: GpuContainer, rounded: Fraction, step: Fraction) -> Fraction:
-        """*rounded*, which is a number of *step*s, or as many as the ceiling allows."""
-        ceiling = self._injection.ceilings.get(container.name)
-        if ceiling is None or rounded <= Fraction(ceiling):
-            return rounded
-        return math.floor(Fraction(ceiling) / step) * step
-
     def _within(
         self, container: GpuContainer, rounded: Fraction, step: Fraction
     ) -> Fraction | None:
         """
-        As `_at_most`; None, and said, where the ceiling leaves less than is there.
+        *rounded*, or what the ceiling allows; None, and said, where that is less than is there.
 
         What was rounded up is to give more. To take some away for it helps nobody.
         """
-        most = self._at_most(container, rounded, step)
+        most = capped(rounded, self._injection.ceilings.get(container.name), step)
         if most == rounded or (most and most >= self._gpus.asked(container)):
             return most
         ceiling = self._injection.ceilings[container.name]
@@ -345,11 +357,6 @@ class _Writer:
             self._changes.append(GpuChange(path, field, _selector(path), item, old, None))
 
 
-def _rounded_up(amount: Fraction) -> Fraction:
-    """*amount* in two decimals, as KAI counts. Up: less than what was meant is not enough."""
-    return Fraction(math.ceil(amount * _HUNDREDTHS), _HUNDREDTHS)
-
-
 def _no_room(injection: Injection, count: int, total: int, total_now: int) -> str:
     """
     Why the namespace has no room for *count* GPUs of a container, and *total* of its pod; ``""``
@@ -370,10 +377,13 @@ def _no_room(injection: Injection, count: int, total: int, total_now: int) -> st
 
 def _sees_devices(env: Any) -> bool:
     """Whether a container asks for devices by a variable, past what hands them out."""
-    for variable in env if isinstance(env, list) else ():
-        if isinstance(variable, dict) and variable.get("name") == _VISIBLE_DEVICES:
-            return "valueFrom" in variable or variable.get("value", "") not in _NO_DEVICES
-    return False
+    found = [
+        variable
+        for variable in (env if isinstance(env, list) else ())
+        if isinstance(variable, dict) and variable.get("name") == _VISIBLE_DEVICES
+    ]
+    # Of several with one name Kubernetes takes the last. Who looks at the first sees another one.
+    return any("valueFrom" in each or each.get("value", "") not in _NO_DEVICES for each in found)
 
 
 def _selector(path: Path) -> str:

@@ -18,6 +18,7 @@ from webhook.mapping.homes import GPU_RESOURCE
 from webhook.model.pointer import Path, lookup
 from webhook.model.quantity import parse_quantity
 from webhook.policy.gpu import gpu_share
+from webhook.policy.gpu.before import PORTION, PORTION_MAX_CHARS, Asked
 
 # With a share only; asks for NVIDIA's Multi-Process Service.
 MPS = "mps"
@@ -36,9 +37,7 @@ _OTHER_RESOURCES = ("nvidia.com/mig-", GPU_RESOURCE)
 # Limits of single containers (kai-gpu-fractioning, in both orders), and KAI's old form of MIG.
 _OTHER_ANNOTATIONS = ("nvidia.com/container.", "nvidia.com/gpu-memory.", "nvidia.com/mig-")
 
-# KAI reads a portion both as a float of Go and as a quantity.
-_PORTION = re.compile(r"[0-9]*\.?[0-9]+(?:[eE]-?[0-9]{1,3})?", re.ASCII)
-_PORTION_MAX_CHARS = 32
+_PORTION = re.compile(PORTION, re.ASCII)
 # Objects that an injection may write into.
 _WRITTEN_OBJECTS: tuple[Path, ...] = (
     ("metadata",),
@@ -72,15 +71,14 @@ class GpuContainer:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The *portion* that one *container* has of each of so many *devices*."""
+    """The portion that one *container* has of each of so many devices, as it is *asked* for."""
 
     container: str
-    portion: Fraction
-    devices: int
+    asked: Asked
 
     @property
-    def amount(self) -> Fraction:
-        return self.portion * self.devices
+    def devices(self) -> int:
+        return self.asked.devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +91,14 @@ class PodGpus:
     def asked(self, container: GpuContainer) -> Fraction:
         """What it asks for, in whole GPUs; 0 for none."""
         if self.share is not None and self.share.container == container.name:
-            return self.share.amount
+            return self.share.asked.amount
         return Fraction(container.whole or 0)
+
+    def as_asked(self, container: GpuContainer) -> Asked:
+        """The same, as it is written."""
+        if self.share is not None and self.share.container == container.name:
+            return self.share.asked
+        return Asked(str(container.whole or 0))
 
     def total(self, written: Mapping[str, int] | None = None) -> int:
         """
@@ -161,8 +165,22 @@ def _containers(spec: dict[str, Any]) -> Iterator[GpuContainer]:
             name = container.get("name") if isinstance(container, dict) else None
             if not isinstance(name, str) or not name:
                 raise UnclearError(path, "its containers can't be read")
-            ends = kind == "initContainers" and container.get("restartPolicy") != "Always"
-            yield GpuContainer(name, path, _whole(container, path, name), ends)
+            yield GpuContainer(name, path, _whole(container, path, name), _ends(kind, container))
+
+
+def lasting_containers(pod: Mapping[str, Any]) -> Iterator[str]:
+    """The names of those that run until *pod* ends, so far as they can be read."""
+    spec = pod.get("spec")
+    for kind in ("containers", "initContainers"):
+        listed = spec.get(kind) if isinstance(spec, dict) else None
+        for container in listed if isinstance(listed, list) else ():
+            name = container.get("name") if isinstance(container, dict) else None
+            if isinstance(name, str) and name and not _ends(kind, container):
+                yield name
+
+
+def _ends(kind: str, container: Mapping[str, Any]) -> bool:
+    return kind == "initContainers" and container.get("restartPolicy") != "Always"
 
 
 def _whole(container: dict[str, Any], path: Path, name: str) -> int | None:
@@ -213,8 +231,8 @@ def _share(annotations: Mapping[str, Any], containers: tuple[GpuContainer, ...])
         if gpu_share.DEVICES in annotations:
             raise unclear(gpu_share.DEVICES, f"it has {gpu_share.DEVICES} and no share")
         return None
-    portion = _read_portion(annotations[gpu_share.FRACTION])
-    if not 0 < portion < 1:
+    portion = annotations[gpu_share.FRACTION]
+    if not 0 < _read_portion(portion) < 1:
         raise unclear(gpu_share.FRACTION, "its gpu-fraction is none that KAI accepts")
     devices = annotations.get(gpu_share.DEVICES, "1")
     if not isinstance(devices, str) or not _COUNT.fullmatch(devices) or int(devices) == 0:
@@ -229,11 +247,11 @@ def _share(annotations: Mapping[str, Any], containers: tuple[GpuContainer, ...])
         if container.whole:
             path = (*container.path, "resources", "limits", GPU_RESOURCE)
             raise UnclearError(path, "it asks for a share and for whole GPUs")
-    return Share(str(named), portion, int(devices))
+    return Share(str(named), Asked(portion, int(devices)))
 
 
 def _read_portion(value: Any) -> Fraction:
     """0 where *value* is none."""
-    if not isinstance(value, str) or len(value) > _PORTION_MAX_CHARS:
+    if not isinstance(value, str) or len(value) > PORTION_MAX_CHARS:
         return Fraction(0)
     return Fraction(value) if _PORTION.fullmatch(value) else Fraction(0)

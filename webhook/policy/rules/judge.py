@@ -67,9 +67,7 @@ def judge(
         missing = meaning is None or _is_empty(meaning)
         return Problem("a value is required", "") if missing else None
     if rule is Rule.SET:
-        # The API server leaves empty values out of what it sends.
-        left_out = meaning is None and _is_empty(enforcement.meaning)
-        if left_out or (meaning is not None and _equals(meaning, enforcement)):
+        if keeps_set(enforcement, meaning):
             return None
         return Problem("the policy sets this value", f"exactly {show(enforcement.value)}")
     if meaning is None:
@@ -84,6 +82,14 @@ def judge(
     if rule is Rule.STEP:
         return _judge_step(enforcement, meaning, minimum, beside)
     return _JUDGES[rule](enforcement, meaning)
+
+
+def keeps_set(enforcement: Enforcement, meaning: Any) -> bool:
+    """Whether a value is the one that *enforcement* sets. *meaning* is as `judge` has it."""
+    if meaning is None:
+        # The API server leaves empty values out of what it sends.
+        return _is_empty(enforcement.meaning)
+    return _equals(meaning, enforcement)
 
 
 def judge_mistyped(

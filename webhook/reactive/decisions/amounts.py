@@ -28,13 +28,27 @@ def percent_of(amount: Decimal, percent: int | Decimal) -> Decimal:
     return EXACT.scaleb(EXACT.multiply(amount, percent), -2)
 
 
-def share_out(total: Decimal, weights: Mapping[str, Decimal]) -> dict[str, Decimal]:
+def share_out(
+    total: Decimal, weights: Mapping[str, Decimal], least: Mapping[str, Decimal]
+) -> dict[str, Decimal]:
     """
-    *total* in proportion to *weights*, whose sum must not be zero.
+    *total* in proportion to *weights*, whose sum must not be zero, and to each at *least* so much.
 
     Each share is cut to six places, half-even; the last one that has any weight takes the rest,
-    so that the shares are *total* again.
+    so that the shares are *total* again. *total* must not be below the sum of *least*. Who would
+    have less than that gets it, and the others share out what is left.
     """
+    shares = _in_proportion(total, weights)
+    granted: dict[str, Decimal] = {}
+    while below := [name for name in shares if shares[name] < least.get(name, 0)]:
+        granted |= {name: least[name] for name in below}
+        rest = EXACT.subtract(total, sum_of(granted.values()))
+        others = {name: weight for name, weight in weights.items() if name not in granted}
+        shares = _in_proportion(rest, others) if others else {}
+    return {name: granted[name] if name in granted else shares[name] for name in weights}
+
+
+def _in_proportion(total: Decimal, weights: Mapping[str, Decimal]) -> dict[str, Decimal]:
     whole = sum_of(weights.values())
     last = [name for name, weight in weights.items() if weight][-1]
     shares = {}

@@ -22,6 +22,10 @@ from webhook.model.rightsizing.policies import (
 )
 from webhook.reactive.decisions.states import Evaluation
 
+# So many policies of a workload are evaluated beside those that count: each may ask Prometheus four
+# questions more. A guess; who tries several at a time tries them with `simulate`.
+TRIED_MAX = 2
+
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 # What a policy says of the workload.
@@ -69,6 +73,23 @@ def contributors(
     for policy in ranked:
         first.setdefault(policy.key.kind, policy)
     return tuple(first.values())
+
+
+def tried(
+    policies: Iterable[ReactivePolicy], precedence: Precedence, *, multi_policy: bool
+) -> tuple[ReactivePolicy, ...]:
+    """
+    Those of the *policies* that only recommend, and are evaluated beside the `contributors`.
+
+    What they say is shown, and counts for nothing. They are the first by rank, `TRIED_MAX` at most.
+    """
+    everybody = sorted(policies, key=lambda policy: _rank(policy, precedence))
+    counting = contributors(everybody, precedence, multi_policy=multi_policy)
+    keys = {policy.key for policy in counting}
+    beside = [
+        policy for policy in everybody if policy.mode is Mode.RECOMMEND and policy.key not in keys
+    ]
+    return tuple(beside[:TRIED_MAX])
 
 
 def select(opinions: Iterable[Opinion], precedence: Precedence, *, multi_policy: bool) -> Selection:

@@ -10,6 +10,7 @@ largest.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ class WindowFunction(StrEnum):
 
     MEAN = "avg_over_time"
     MAX = "max_over_time"
+    LAST = "last_over_time"
 
 
 # The mean asks whether a load lasts; the maximum whether there was none at any time.
@@ -55,7 +57,8 @@ class NamespaceQuery:
     One query for the pods of one namespace. Equal ones need to be asked once.
 
     The window is (t−window, t] with t the time of the query; a Prometheus before 3.0 counts a
-    sample at t−window too.
+    sample at t−window too. With *apart* copies of one series are left as they are, each with all
+    of its labels.
     """
 
     namespace: str
@@ -66,15 +69,18 @@ class NamespaceQuery:
     device_label: str
     function: WindowFunction
     window: timedelta
+    apart: bool = False
 
     @property
     def promql(self) -> str:
+        series = f"{self.metric}{{{self.namespace_label}={quote_text(self.namespace)}}}"
+        copies = f"{self.function}({series}[{format_range(self.window)}])"
+        if self.apart:
+            return copies
         labels = (self.namespace_label, self.pod_label, self.container_label, self.device_label)
         # Each once, whoever gives two things one name.
         by = ", ".join(dict.fromkeys(labels))
-        series = f"{self.metric}{{{self.namespace_label}={quote_text(self.namespace)}}}"
-        window = f"{series}[{format_duration(self.window)}]"
-        return f"max by ({by}) ({self.function}({window}))"
+        return f"max by ({by}) ({copies})"
 
 
 class Skip(StrEnum):
@@ -100,17 +106,23 @@ class NamespaceReading:
     skipped: Mapping[Skip, int] = field(default_factory=dict)
     without_device: int = 0
 
+    @property
+    def is_unusable(self) -> bool:
+        """Whether there were series, and none that could be used."""
+        return bool(self.skipped) and not self.values
+
 
 def build_query(
     source: MetricSource,
     *,
     namespace: str,
-    direction: Direction,
+    function: WindowFunction,
     window: timedelta,
     device_label: str = DEVICE_LABEL,
+    apart: bool = False,
 ) -> NamespaceQuery:
     """
-    The query that a signal's *direction* needs.
+    The query for what *function* makes of *source* over *window*.
 
     Raises:
         SpecError: a name is none of Prometheus, or the window is shorter than a millisecond.
@@ -133,8 +145,9 @@ def build_query(
         pod_label=source.pod_label,
         container_label=source.container_label,
         device_label=device_label,
-        function=FUNCTIONS[direction],
+        function=function,
         window=window,
+        apart=apart,
     )
 
 
@@ -147,23 +160,16 @@ def build_queries(
     Raises:
         SpecError: as for `build_query`.
     """
-    windows = {
-        (signal, direction): window
-        for signal, settings in signals.items()
-        for direction, window in (
-            (Direction.UPSIZE, settings.upsize.window),
-            (Direction.SCALE_BACK, settings.scale_back.window),
-        )
-    }
     return {
         (signal, direction): build_query(
-            signals[signal].source,
+            settings.source,
             namespace=namespace,
-            direction=direction,
-            window=window,
+            function=FUNCTIONS[direction],
+            window=settings.by(direction).window,
             device_label=device_label,
         )
-        for (signal, direction), window in windows.items()
+        for signal, settings in signals.items()
+        for direction in Direction
     }
 
 
@@ -179,25 +185,39 @@ def read_samples(
     skipped: Counter[Skip] = Counter()
     without_device = 0
     for sample in samples:
-        labels = sample.labels
-        pod = labels.get(query.pod_label, "")
-        container = labels.get(query.container_label, "")
-        if labels.get(query.namespace_label) != query.namespace:
-            skipped[Skip.OTHER_NAMESPACE] += 1
-        elif not pod:
-            skipped[Skip.NO_POD] += 1
-        elif pod not in pods:
+        key = place_of(query, sample.labels, pods)
+        if isinstance(key, Skip):
+            skipped[key] += 1
+        elif key is None:
             pass  # somebody else's
-        elif not container:
-            skipped[Skip.NO_CONTAINER] += 1
         elif sample.value is None:
             skipped[Skip.UNUSABLE] += 1
         else:
-            device = labels.get(query.device_label, "")
-            without_device += not device
-            key = (pod, container, device)
+            without_device += not key[2]
             values[key] = max(sample.value, values.get(key, sample.value))
     return NamespaceReading(values, dict(skipped), without_device)
+
+
+def place_of(
+    query: NamespaceQuery, labels: Mapping[str, str], pods: Container[str]
+) -> SeriesKey | Skip | None:
+    """
+    Which device of which container a series with *labels* is of, or why it can't be used.
+
+    None is one of a pod that is none of *pods*.
+    """
+    pod = labels.get(query.pod_label, "")
+    container = labels.get(query.container_label, "")
+    if labels.get(query.namespace_label) != query.namespace:
+        return Skip.OTHER_NAMESPACE
+    if not pod:
+        return Skip.NO_POD
+    if pod not in pods:
+        return None
+    if not container:
+        return Skip.NO_CONTAINER
+    # Each answer has its own copy of the same few texts.
+    return sys.intern(pod), sys.intern(container), sys.intern(labels.get(query.device_label, ""))
 
 
 def quote_text(text: str) -> str:
@@ -205,8 +225,8 @@ def quote_text(text: str) -> str:
     return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
 
 
-def format_duration(duration: timedelta) -> str:
-    """As Prometheus reads durations: `10m`, `1h30m`, `1m30s`; cut to whole milliseconds."""
+def format_range(duration: timedelta) -> str:
+    """As Prometheus reads the length of a window: `10m`, `1h30m`; cut to whole milliseconds."""
     rest = duration // _MILLISECOND
     parts = []
     for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):

@@ -12,7 +12,10 @@ from webhook.model.rightsizing.policies import LabelRequirement, ReactivePolicy
 
 @dataclass(frozen=True, slots=True)
 class ScopedWorkload:
-    """A workload as scopes see it: *labels* are its own, not those of its pods."""
+    """
+    A workload as scopes see it: *kind* is as `scope.workloadTypes` names it, *labels* are its own,
+    not those of its pods.
+    """
 
     namespace: str
     kind: str
@@ -49,7 +52,7 @@ def objection(
     if workload.kind not in scope.workload_types:
         return f"{policy.key} does not concern kind {workload.kind}"
     for requirement in scope.labels:
-        if not _is_met(requirement, workload.labels):
+        if not requirement.is_met(workload.labels):
             return f"{policy.key} wants {_show(requirement)}"
     return ""
 
@@ -65,23 +68,6 @@ def matches(pattern: str, namespace: str) -> bool:
 @lru_cache(maxsize=1024)
 def _compile(pattern: str) -> Glob:
     return Glob.compile(pattern)
-
-
-def _is_met(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """As Kubernetes does: NotIn is also met by a workload without the label."""
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            # Read by no parser of ours. Nothing is the safe number of workloads.
-            return False
 
 
 def _show(requirement: LabelRequirement) -> str:

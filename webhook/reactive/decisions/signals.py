@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from decimal import Decimal
 
 from webhook.model.rightsizing.amounts import round_amount
@@ -13,6 +12,9 @@ from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal
 from webhook.reactive.decisions.amounts import format_gpus, percent_of, round_down
 from webhook.reactive.decisions.states import Readings, SignalReport, WorkloadState
 from webhook.reactive.decisions.usage import IncludedPod, Measured, Usage, measure
+
+# What pods without samples come to.
+_SILENT = {Direction.UPSIZE: "no say in an upsize", Direction.SCALE_BACK: "no scale-back"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ def _judge(
     state: WorkloadState,
 ) -> Finding:
     up, back = windows[Direction.UPSIZE], windows[Direction.SCALE_BACK]
-    upper = settings.upsize.threshold_percent
-    lower = settings.scale_back.threshold_percent
+    upper = settings.by(Direction.UPSIZE).threshold_percent
+    lower = settings.by(Direction.SCALE_BACK).threshold_percent
 
     above = next((usage for usage in up.usages if usage.exceeds(upper)), None)
     if above is not None:
@@ -82,7 +84,7 @@ def _judge(
     text = f"{signal}: {windows[direction].hottest}, not above {upper} % of it"
     high = next((usage for usage in back.usages if not usage.is_below(lower)), None)
     if high is not None:
-        window = format_duration(settings.scale_back.window)
+        window = format_duration(settings.by(Direction.SCALE_BACK).window)
         text += f"; {high}, not below {lower} % of it all the last {window}"
     return Finding(_report(windows[direction].hottest, direction), reasons=(text,))
 
@@ -101,10 +103,8 @@ def _upsize(
     if above is not hottest:
         reasons.append(f"{signal}: the hottest {hottest}")
     if target > cap:
-        limit = f"{upsize.max_percent} % of the baseline of {format_gpus(base)}"
-        reasons.append(
-            f"{signal}: capped at {format_gpus(cap)}, {limit}, instead of {format_gpus(target)}"
-        )
+        instead = f"instead of {format_gpus(target)}"
+        reasons.append(f"{signal}: {_capped(cap, upsize.max_percent, base)} {instead}")
     if not base:
         # Whatever it asks for is cut to nothing, and nobody is to lose its GPU by an upsize.
         return Finding(report, reasons=tuple(reasons))
@@ -117,23 +117,27 @@ def _scale_back(
     pod, scale_back = hottest.pod, settings.scale_back
     base = pod.baseline(state.baseline)
     target = _with_headroom(hottest, scale_back.headroom_percent)
-    candidate = max(target, base)
+    # The cap of an upsize bounds it as well: a high threshold and headroom would lead beyond it,
+    # step by step. It is no reason to drop what is asked for, or the other signal, which needs
+    # less, would be followed instead.
+    max_percent = settings.upsize.max_percent
+    cap = max(round_down(percent_of(base, max_percent)), base)
+    candidate = min(max(target, base), cap)
     report = _report(hottest, Direction.SCALE_BACK, wants=Direction.SCALE_BACK, candidate=candidate)
     reasons = [f"{signal}: {hottest}, below {scale_back.threshold_percent} % of it"]
+    instead = f"instead of {format_gpus(target)}"
     if target < base:
-        instead = f"instead of {format_gpus(target)}"
         reasons.append(f"{signal}: floored to the baseline of {format_gpus(base)} {instead}")
-    # Nothing is recommended above the cap: neither what somebody else gave the pod, which isn't
-    # taken away while it is used either, nor more by a high threshold and headroom.
-    max_percent = settings.upsize.max_percent
-    if candidate > max(percent_of(base, max_percent), base):
-        limit = f"{max_percent} % of the baseline of {format_gpus(base)}"
-        reasons.append(f"{signal}: no scale-back, as {format_gpus(candidate)} is above {limit}")
-        return Finding(report, reasons=tuple(reasons))
+    if target > cap:
+        reasons.append(f"{signal}: {_capped(cap, max_percent, base)} {instead}")
     if not base:
         reasons.append(f"{signal}: no scale-back, as the baseline is {format_gpus(base)}")
         return Finding(report, reasons=tuple(reasons))
     return Finding(report, pod, candidate, tuple(reasons))
+
+
+def _capped(cap: Decimal, max_percent: int, base: Decimal) -> str:
+    return f"capped at {format_gpus(cap)}, {max_percent} % of the baseline of {format_gpus(base)},"
 
 
 def _with_headroom(usage: Usage, headroom_percent: int) -> Decimal:
@@ -160,11 +164,8 @@ def _report(
 def _missing_samples(
     signal: Signal, settings: SignalSettings, windows: Mapping[Direction, Measured]
 ) -> Iterator[str]:
-    effects: tuple[tuple[Direction, timedelta, str], ...] = (
-        (Direction.UPSIZE, settings.upsize.window, "no say in an upsize"),
-        (Direction.SCALE_BACK, settings.scale_back.window, "no scale-back"),
-    )
-    for direction, window, effect in effects:
+    for direction, effect in _SILENT.items():
         if windows[direction].silent:
+            window = format_duration(settings.by(direction).window)
             pods = windows[direction].silent_text
-            yield f"{signal}: {effect}: no samples in {format_duration(window)} of pod {pods}"
+            yield f"{signal}: {effect}: no samples in {window} of pod {pods}"

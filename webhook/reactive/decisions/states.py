@@ -22,6 +22,8 @@ from webhook.reactive.decisions.amounts import sum_of
 SeriesKey: TypeAlias = tuple[str, str, str]
 # What one query answered: a percentage for each series.
 Samples: TypeAlias = Mapping[SeriesKey, Decimal]
+# The same by pod and container, device by device.
+Devices: TypeAlias = Mapping[tuple[str, str], tuple[Decimal, ...]]
 # One query of a round.
 Question: TypeAlias = tuple[Signal, Direction]
 
@@ -54,11 +56,11 @@ class Readings:
     """
     The samples of one round, for all pods of a namespace.
 
-    Built once by `of`; finding those of a container costs no search. Device by device the values
-    are percentages, after the window function.
+    Built once, by `of` or of what `by_container` made of each answer; finding those of a container
+    costs no search. Device by device the values are percentages, after the window function.
     """
 
-    _found: Mapping[Question, Mapping[tuple[str, str], tuple[Decimal, ...]]]
+    _found: Mapping[Question, Devices]
 
     @classmethod
     def of(cls, answers: Mapping[Question, Samples | None]) -> Self:
@@ -66,7 +68,7 @@ class Readings:
         found = {}
         for question, samples in answers.items():
             if samples is not None:
-                found[question] = _by_container(samples)
+                found[question] = by_container(samples)
         return cls(found)
 
     def is_asked(self, signal: Signal, direction: Direction) -> bool:
@@ -80,7 +82,8 @@ class Readings:
         return self._found[signal, direction].get((pod, container), ())
 
 
-def _by_container(samples: Samples) -> Mapping[tuple[str, str], tuple[Decimal, ...]]:
+def by_container(samples: Samples) -> Devices:
+    """The usable *samples*, rounded, so that finding those of a container costs no search."""
     devices: dict[tuple[str, str], list[Decimal]] = {}
     for (pod, container, _), percent in samples.items():
         if is_usable(percent):
@@ -92,7 +95,7 @@ def _by_container(samples: Samples) -> Mapping[tuple[str, str], tuple[Decimal, .
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """
-    What a container had before the first upsize.
+    What a container had before anything was recommended for it, and so before its first upsize.
 
     *since* is when it was recorded, *origin* says where from (`pod llm-0`).
     """

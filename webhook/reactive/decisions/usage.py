@@ -39,9 +39,14 @@ class IncludedPod:
         )
 
     def previous(self, recommendation: Recommendation) -> Decimal:
-        """What *recommendation* comes to for these containers."""
+        """
+        What *recommendation* comes to for these containers.
+
+        One that it says nothing of, as it joined later, counts with what it has now: totals are
+        compared, and half of one is no total.
+        """
         return sum_of(
-            [recommendation.containers.get(name, Decimal(0)) for name in self.allocations]
+            [recommendation.containers.get(name, has) for name, has in self.allocations.items()]
         )
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from webhook.model.rightsizing.policies import Direction, Signal
 from webhook.model.rightsizing.recommendations import Change
-from webhook.reactive.decisions.amounts import format_gpus, share_out, sum_of
+from webhook.reactive.decisions.amounts import format_gpus, share_out
 from webhook.reactive.decisions.signals import Finding
 from webhook.reactive.decisions.states import Baseline, Recommendation, WorkloadState
 from webhook.reactive.decisions.usage import IncludedPod
@@ -52,8 +52,9 @@ def settle(
     Choose among *findings*. *pods* are all that have a GPU in scope, also those too young; with
     *is_measured* False all of them are, and nothing is withdrawn.
 
-    A container's baseline is recorded with the first upsize, from the pod that called for it; a
-    scale-back that comes to more than the pod has is one too.
+    A container's baseline is recorded with the first recommendation for it, from the pod that
+    called for it: before that nothing can have been raised, and after it everything is held
+    against it.
     """
     winner = _winner(findings, state.previous)
     if winner is None:
@@ -62,9 +63,8 @@ def settle(
     if objection:
         return _reuse(state, pods, objection, is_measured=is_measured)
     baseline = dict(state.baseline)
-    if winner.wants is Direction.UPSIZE or winner.total > winner.pod.allocation:
-        for name, amount in winner.pod.allocations.items():
-            baseline.setdefault(name, Baseline(amount, now, f"pod {winner.pod.name}"))
+    for name, amount in winner.pod.allocations.items():
+        baseline.setdefault(name, Baseline(amount, now, f"pod {winner.pod.name}"))
     return _accept(winner, state, baseline)
 
 
@@ -94,9 +94,10 @@ def _objection(
             f"pod {winner.pod.name} has 0 GPUs, so that {format_gpus(winner.total)} can't be"
             " shared out in proportion"
         )
+    ambiguity = _ambiguity(winner, state.baseline, pods)
     previous = state.previous
-    if previous is None:
-        return _ambiguity(winner, state.baseline, pods)
+    if ambiguity or previous is None:
+        return ambiguity
     before = winner.pod.previous(previous)
     if winner.total >= before:
         return ""
@@ -112,7 +113,7 @@ def _ambiguity(
     winner: _Winner, baseline: Mapping[str, Baseline], pods: Sequence[IncludedPod]
 ) -> str:
     """
-    Why a first scale-back has no baseline to go back to; ``""`` if it has.
+    Why a scale-back has no baseline to go back to; ``""`` if it has.
 
     Without a recorded one it is what the pods have. Where they have different amounts, as in a
     rollout, that of the hottest would be held against the new one of their owner.
@@ -131,37 +132,20 @@ def _ambiguity(
 
 def _accept(winner: _Winner, state: WorkloadState, baseline: Mapping[str, Baseline]) -> Verdict:
     own = winner.pod.allocations
-    before = {} if state.previous is None else state.previous.containers
-    same = {name: before[name] for name in own if name in before}
-    shares = {name: baseline[name].amount for name in own if name in baseline}
-    # At their baselines all containers have their own again. In proportion to amounts that were
-    # rounded when they were written, one of them never would.
-    if not _is_whole(shares, winner):
-        shares = same if _is_whole(same, winner) else share_out(winner.total, own)
+    # No scale-back takes from a container what its owner gave it: by its proportion alone one that
+    # was rounded up when it was written would keep a part of what another one had.
+    is_back = winner.wants is Direction.SCALE_BACK
+    least = {name: baseline[name].amount for name in own} if is_back else {}
+    shares = share_out(winner.total, own, least)
     recommendation = Recommendation(shares, winner.driver)
-    if state.previous is not None and shares == same:
+    before = {} if state.previous is None else state.previous.containers
+    if shares == {name: before[name] for name in own if name in before}:
         reason = f"the recommendation of {format_gpus(winner.total)} stays"
         return Verdict(baseline, recommendation, Change.KEPT, (reason,))
     reason = f"{format_gpus(winner.total)} recommended, owed to {winner.driver}"
-    return Verdict(baseline, recommendation, _change(winner, state), (reason,))
-
-
-def _is_whole(shares: Mapping[str, Decimal], winner: _Winner) -> bool:
-    """Whether *shares* of all containers of the winner's pod are its total."""
-    return len(shares) == len(winner.pod.allocations) and sum_of(shares.values()) == winner.total
-
-
-def _change(winner: _Winner, state: WorkloadState) -> Change:
-    """By the rule that the total comes from, whichever way it goes."""
-    known = state.baseline
-    is_back = state.previous is None and all(
-        name in known and known[name].amount == amount
-        for name, amount in winner.pod.allocations.items()
-    )
-    if is_back and winner.total == winner.pod.allocation:
-        # It was raised and has returned; that its baseline is recommended again is no news.
-        return Change.KEPT
-    return Change.UPSIZE if winner.wants is Direction.UPSIZE else Change.SCALE_BACK
+    # By the rule that the total comes from, whichever way it goes.
+    change = Change.SCALE_BACK if is_back else Change.UPSIZE
+    return Verdict(baseline, recommendation, change, (reason,))
 
 
 def keep(state: WorkloadState, why: str) -> Verdict:
@@ -192,19 +176,19 @@ def _reuse(
     amounts = {
         name: amount for name, amount in state.previous.containers.items() if name in present
     }
-    # Without a baseline nothing says that a pod has what it would have without us.
+    baseline = state.baseline
+    # What a container without a baseline has now is its baseline, as in sums: it doesn't differ.
     differing = next(
         (
             pod.name
             for pod in pods
             for name, amount in pod.allocations.items()
-            if name not in state.baseline or state.baseline[name].amount != amount
+            if name in baseline and baseline[name].amount != amount
         ),
         None,
     )
     is_more = any(
-        name in state.baseline and state.baseline[name].amount != amount
-        for name, amount in amounts.items()
+        name not in baseline or baseline[name].amount != amount for name, amount in amounts.items()
     )
     if not amounts or (differing is None and (is_measured or not is_more)):
         why = "every pod has its baseline" if amounts else "none of its containers has a GPU now"

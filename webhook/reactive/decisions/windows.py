@@ -67,6 +67,8 @@ def over_window(direction: Direction, values: Sequence[Decimal]) -> Decimal | No
             return avg_over_time(values)
         case WindowFunction.MAX:
             return max_over_time(values)
+        case WindowFunction.LAST:
+            return values[-1] if values else None
 
 
 def read_window(

@@ -9,17 +9,20 @@ is said why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from webhook.model.rightsizing.amounts import EXACT, round_amount
-from webhook.policy.gpu.before import GPU_BEFORE, parse_before
-from webhook.policy.gpu.pod import PodGpus, UnclearError, annotations_of, read_gpus
-
-_RESTARTS = "Always"
+from webhook.policy.gpu.before import GPU_BEFORE, as_stored, parse_before
+from webhook.policy.gpu.pod import (
+    PodGpus,
+    UnclearError,
+    annotations_of,
+    lasting_containers,
+    read_gpus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class GpuAllocation:
 
 def read_allocation(pod: Mapping[str, Any]) -> GpuAllocation:
     """What *pod*, a manifest, has. Zero GPUs are none."""
-    names = tuple(_lasting_containers(pod))
+    names = tuple(lasting_containers(pod))
     try:
         gpus = read_gpus(pod)
     except UnclearError as unclear:
@@ -52,20 +55,8 @@ def read_allocation(pod: Mapping[str, Any]) -> GpuAllocation:
     known = {container.name: container for container in gpus.containers}
     amounts = {name: _decimal(gpus.asked(known[name])) for name in names}
     noted = parse_before(annotations_of(pod).get(GPU_BEFORE))
-    before = {name: _decimal(amount) for name, amount in noted.items() if name in amounts}
+    before = {name: _decimal(each.amount) for name, each in noted.items() if name in amounts}
     return GpuAllocation(amounts, _ending_share(gpus, amounts), before)
-
-
-def _lasting_containers(pod: Mapping[str, Any]) -> Iterator[str]:
-    """The names of those that run until the pod ends."""
-    spec = pod.get("spec")
-    for kind in ("containers", "initContainers"):
-        listed = spec.get(kind) if isinstance(spec, dict) else None
-        for container in listed if isinstance(listed, list) else ():
-            name = container.get("name") if isinstance(container, dict) else None
-            lasts = kind == "containers" or container.get("restartPolicy") == _RESTARTS
-            if isinstance(name, str) and name and lasts:
-                yield name
 
 
 def _ending_share(gpus: PodGpus, amounts: Mapping[str, Any]) -> str:
@@ -77,5 +68,4 @@ def _ending_share(gpus: PodGpus, amounts: Mapping[str, Any]) -> str:
 
 def _decimal(amount: Fraction) -> Decimal | None:
     """*amount*, to as many places as it is stored with later. None for nothing."""
-    exact = EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
-    return round_amount(exact) or None
+    return as_stored(amount) or None

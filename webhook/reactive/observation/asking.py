@@ -7,12 +7,11 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from webhook.errors import PrometheusError, PrometheusFault
 from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.queries import NamespaceQuery, NamespaceReading, read_samples
-from webhook.reactive.decisions.states import Samples
 
 # The server is away, slow, or wants nothing of us: the next question would fare no better, and
 # would take as long.
@@ -39,6 +38,10 @@ class Asking(Protocol):
     ) -> tuple[Sample, ...]: ...
 
 
+# What a query came to, and how many seconds it took.
+OnQuery: TypeAlias = Callable[[NamespaceReading | PrometheusError, float], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What became of one question. *sent* is False where nobody asked it."""
@@ -46,60 +49,74 @@ class Asked:
     answer: NamespaceReading | PrometheusError
     sent: bool = True
 
-    @property
-    def samples(self) -> Samples | None:
-        """By series; None without an answer."""
-        return self.answer.values if isinstance(self.answer, NamespaceReading) else None
-
 
 class Questioning:
-    """The questions of one round, until there is no point in the next one."""
+    """
+    Questions of one round, until there is no point in the next one.
+
+    It ends after *within_s*, and when its queries, one after the other, took *budget_s* in all;
+    None is no end. *what* they are is said where the time is over.
+    """
 
     def __init__(
         self,
         prometheus: Asking,
         at: datetime,
+        *,
+        what: str,
         within_s: float | None,
+        budget_s: float | None = None,
         concurrency: int,
-        on_query: Callable[[PrometheusFault | None, float], None],
+        on_query: OnQuery,
     ) -> None:
         self._prometheus = prometheus
         self._at = at
+        self._what = what
         self._on_query = on_query
         self._now = asyncio.get_running_loop().time
         self._deadline = None if within_s is None else self._now() + within_s
+        self._budget_s = budget_s
         self._turns = asyncio.Semaphore(concurrency)
         # Why nothing more is asked.
         self._final: PrometheusError | None = None
         self._faults_in_a_row = 0
 
     async def ask(self, query: NamespaceQuery, pods: Container[str]) -> Asked:
-        """What Prometheus says, or why it doesn't."""
+        """What Prometheus says about *pods* (names), or why it doesn't."""
         async with self._turns:
-            if self._deadline is not None and self._now() >= self._deadline and not self._final:
-                self._final = _too_late()
+            left_s = self._left_s()
+            if left_s is not None and left_s <= 0 and not self._final:
+                self._final = self._too_late()
             if self._final is not None:
                 final = self._final
                 text = f"not asked, after this: {final.message}"
                 return Asked(PrometheusError(final.fault, text, status=final.status), sent=False)
             began = self._now()
+            answer: NamespaceReading | PrometheusError
             try:
-                samples = await self._query(query)
+                answer = read_samples(query, await self._query(query, left_s), pods)
+                self._faults_in_a_row = 0
             except PrometheusError as error:
-                self._on_query(error.fault, self._now() - began)
+                answer = error
                 self._take_note(error)
-                return Asked(error)
-            self._on_query(None, self._now() - began)
-            self._faults_in_a_row = 0
-        return Asked(read_samples(query, samples, pods))
+            took_s = self._now() - began
+            if self._budget_s is not None:
+                self._budget_s -= took_s
+            self._on_query(answer, took_s)
+            return Asked(answer)
 
-    async def _query(self, query: NamespaceQuery) -> tuple[Sample, ...]:
-        left_s = None if self._deadline is None else self._deadline - self._now()
+    def _left_s(self) -> float | None:
+        ends = [] if self._budget_s is None else [self._budget_s]
+        if self._deadline is not None:
+            ends.append(self._deadline - self._now())
+        return min(ends, default=None)
+
+    async def _query(self, query: NamespaceQuery, left_s: float | None) -> tuple[Sample, ...]:
         try:
             async with asyncio.timeout(left_s):
                 return await self._prometheus.query(query.promql, at=self._at)
         except TimeoutError:
-            raise _too_late() from None
+            raise self._too_late() from None
 
     def _take_note(self, error: PrometheusError) -> None:
         self._faults_in_a_row += 1
@@ -107,6 +124,5 @@ class Questioning:
         if is_final or self._faults_in_a_row >= _MAX_FAULTS_IN_A_ROW:
             self._final = self._final or error
 
-
-def _too_late() -> PrometheusError:
-    return PrometheusError(PrometheusFault.TIMEOUT, "the time for all questions is over")
+    def _too_late(self) -> PrometheusError:
+        return PrometheusError(PrometheusFault.TIMEOUT, f"the time for {self._what} is over")

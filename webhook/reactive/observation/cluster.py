@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from webhook.catalog.pod_makers import PodMaker
 from webhook.model.rightsizing.controls import NO_CONTROLS, Controls
 from webhook.model.rightsizing.injections import GpuRoom
 from webhook.model.rightsizing.policies import (
@@ -16,12 +17,14 @@ from webhook.model.rightsizing.policies import (
     ReactivePolicy,
     Strategy,
 )
+from webhook.model.rightsizing.workload_types import is_short, type_of
 from webhook.reactive.observation.documents import SeenReactive, StoredRecommendation
-from webhook.reactive.observation.kinds import WORKLOAD_KINDS, SeenWorkload
+from webhook.reactive.observation.kinds import SeenWorkload
 from webhook.reactive.observation.pods import SeenPod
 from webhook.store.gpu_objects import NO_ROOM_GIVEN, SeenOwner
 from webhook.store.object_metadata import OwnerRef
 
+_MADE_BY_OTHERS = ("Job", "ReplicaSet.apps")
 _NO_WORKLOADS: Mapping[str, SeenWorkload] = {}
 
 
@@ -30,9 +33,11 @@ class Cluster:
     """
     Nothing in it changes any more; the next round takes the next one.
 
-    *workloads* are by kind, then like pods, replica sets and recommendations by their key
-    `namespace/name`; of kinds that no policy needs there are none. *unknown_kinds* says of some
-    others why nothing is known of them (yet): about their workloads nothing can be said at all.
+    *workloads* are by the type of their kind, as `scope.workloadTypes` names it, then like pods,
+    replica sets and recommendations by their key `namespace/name`; of kinds that no policy needs
+    there are none. *unknown_kinds* says of some other types why nothing is known of them (yet):
+    about their workloads nothing can be said at all. *makers* say of types beyond the nine what
+    becomes of an evicted pod.
     *rooms* is None while not all quotas and LimitRanges are known. *resizers* are those that go by
     GPUs, by the namespace, kind and name of their workload.
     """
@@ -46,6 +51,7 @@ class Cluster:
     rooms: Mapping[str, GpuRoom] | None = None
     resizers: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     unknown_kinds: Mapping[str, str] = field(default_factory=dict)
+    makers: Mapping[str, PodMaker] = field(default_factory=dict)
 
     # -- documents --------------------------------------------------------------------------
 
@@ -83,16 +89,21 @@ class Cluster:
 
     # -- workloads --------------------------------------------------------------------------
 
-    def workload(self, kind: str, namespace: str, name: str) -> SeenWorkload | None:
-        return self.workloads.get(kind, _NO_WORKLOADS).get(f"{namespace}/{name}")
+    def workload(self, type_: str, namespace: str, name: str) -> SeenWorkload | None:
+        return self.workloads.get(type_, _NO_WORKLOADS).get(f"{namespace}/{name}")
+
+    def maker_of(self, workload: SeenWorkload) -> PodMaker | None:
+        """What becomes of its pods; None for the nine kinds."""
+        return None if is_short(workload.type) else self.makers.get(workload.type, PodMaker())
 
     def owner_of(self, pod: SeenPod) -> SeenWorkload | None:
         """
         The workload that *pod* is of; None if it is of none that is known.
 
         A reference counts where the very object that it means is there, by its uid: anybody may
-        write a name into a pod. A ReplicaSet is never a workload itself. Neither is a Job that a
-        CronJob or another supported kind has made, for whatever policy: it will not be made again.
+        write a name into a pod. A ReplicaSet that a Deployment or another of the nine kinds keeps
+        is never a workload itself. Neither is a Job that one of them has made, for whatever
+        policy: it will not be made again.
         """
         owner = pod.owner
         if owner is None:
@@ -100,9 +111,13 @@ class Cluster:
         namespace = pod.namespace
         if (owner.group, owner.kind) == ("apps", "ReplicaSet"):
             replica_set = self.replica_sets.get(f"{namespace}/{owner.name}")
-            if replica_set is None or replica_set.uid != owner.uid or replica_set.owner is None:
+            if replica_set is None or replica_set.uid != owner.uid:
                 return None
-            owner = replica_set.owner
+            above = replica_set.owner
+            if above is not None:
+                found = self._owner(namespace, above)
+                if found is not None or _is_short(above):
+                    return found
         found = self._owner(namespace, owner)
         if found is not None and is_made_by_another(found):
             assert found.owner is not None
@@ -110,9 +125,7 @@ class Cluster:
         return found
 
     def _owner(self, namespace: str, owner: OwnerRef) -> SeenWorkload | None:
-        if not _is_supported(owner):
-            return None
-        found = self.workload(owner.kind, namespace, owner.name)
+        found = self.workload(type_of(owner.group, owner.kind), namespace, owner.name)
         return found if found is not None and found.uid == owner.uid else None
 
     # -- around them ------------------------------------------------------------------------
@@ -132,14 +145,13 @@ class Cluster:
 
 
 def is_made_by_another(workload: SeenWorkload) -> bool:
-    """Whether it is a Job that a workload of a supported kind makes anew each time."""
+    """Whether it is a Job or ReplicaSet that a workload of the nine kinds makes anew each time."""
     owner = workload.owner
-    return workload.kind == "Job" and owner is not None and _is_supported(owner)
+    return workload.type in _MADE_BY_OTHERS and owner is not None and _is_short(owner)
 
 
-def _is_supported(owner: OwnerRef) -> bool:
-    kind = WORKLOAD_KINDS.get(owner.kind)
-    return kind is not None and kind.group == owner.group
+def _is_short(owner: OwnerRef) -> bool:
+    return is_short(type_of(owner.group, owner.kind))
 
 
 def _order(key: DocumentKey) -> tuple[str, str, str]:

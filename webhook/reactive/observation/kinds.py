@@ -1,7 +1,7 @@
 """
 The kinds of workloads that policies are about, and what is kept of one.
 
-Those that `scope.workloadTypes` can name. Of most only the metadata is sent.
+Here are the nine with short names; `mapped.py` has the others. Of most only the metadata is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from webhook.model.rightsizing.controls import (
     Controls,
 )
 from webhook.model.rightsizing.recommendations import WorkloadRef
+from webhook.model.rightsizing.workload_types import type_of
 from webhook.reactive.decisions.scopes import ScopedWorkload
+from webhook.reactive.observation.allocations import GpuAllocation
+from webhook.reactive.observation.jobs import JobSpec, JobStatus, Retries, read_retries
+from webhook.reactive.observation.pods import PodTemplate, allocation_of
 from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -35,8 +39,8 @@ class WorkloadKind:
     """
     Where objects of a kind are, in each of *versions* that may be served.
 
-    *rolls* is whether their spec says how many pods may be away at a time. A *builtin* one is
-    served by every cluster.
+    *rolls* is whether their spec says how many pods may be away at a time, *retries* whether it
+    says how many pods may fail. A *builtin* one is served by every cluster.
     """
 
     kind: str
@@ -44,7 +48,13 @@ class WorkloadKind:
     versions: tuple[str, ...]
     plural: str
     rolls: bool = False
+    retries: bool = False
     builtin: bool = False
+
+    @property
+    def type(self) -> str:
+        """How `scope.workloadTypes` names it."""
+        return type_of(self.group, self.kind)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
@@ -56,7 +66,7 @@ class WorkloadKind:
                     f"{self.plural}.{self.group}" + (f"/{version}" if self._is_ambiguous else ""),
                     f"/apis/{self.group}/{version}/{self.plural}",
                     optional=not self.builtin,
-                    metadata_only=not self.rolls,
+                    metadata_only=not (self.rolls or self.retries),
                 )
                 for version in self.versions
             ]
@@ -73,7 +83,7 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = {
         WorkloadKind("Deployment", "apps", ("v1",), "deployments", rolls=True, builtin=True),
         WorkloadKind("StatefulSet", "apps", ("v1",), "statefulsets", rolls=True, builtin=True),
         WorkloadKind("DaemonSet", "apps", ("v1",), "daemonsets", rolls=True, builtin=True),
-        WorkloadKind("Job", "batch", ("v1",), "jobs", builtin=True),
+        WorkloadKind("Job", "batch", ("v1",), "jobs", retries=True, builtin=True),
         WorkloadKind("CronJob", "batch", ("v1",), "cronjobs", builtin=True),
         WorkloadKind("Rollout", "argoproj.io", ("v1alpha1",), "rollouts", rolls=True),
         WorkloadKind("AnalysisRun", "argoproj.io", ("v1alpha1",), "analysisruns"),
@@ -128,20 +138,26 @@ class SeenWorkload(msgspec.Struct, frozen=True, gc=False):
     """
     One workload. *name* is its key, `namespace/name`.
 
-    *template_controls* are the annotations of its pod template, where it is known; pods take them
-    over when they are made.
+    *type* is how `scope.workloadTypes` names its kind. *template_controls* are the annotations of
+    its pod template, where it is known; pods take them over when they are made. *template_gpus* is
+    what the template asks for; None where it is not known. One that *is_ending* is being deleted,
+    and makes no pods any more. *retries* are a Job's.
     """
 
     name: str
     resource_version: str
     api_version: str
     kind: str
+    type: str
     uid: str
     labels: Mapping[str, str]
     owner: OwnerRef | None
     controls: Controls
     template_controls: Controls
     rollout: Rollout | None
+    template_gpus: GpuAllocation | None = None
+    is_ending: bool = False
+    retries: Retries | None = None
 
     @property
     def change_key(self) -> object:
@@ -162,20 +178,13 @@ class SeenWorkload(msgspec.Struct, frozen=True, gc=False):
     @property
     def scoped(self) -> ScopedWorkload:
         """The workload as scopes see it."""
-        return ScopedWorkload(self.namespace, self.kind, self.workload_name, self.labels)
+        return ScopedWorkload(self.namespace, self.type, self.workload_name, self.labels)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
 # --- reading ---
-
-
-class _Template(msgspec.Struct, gc=False):
-    class _TemplateMetadata(msgspec.Struct, gc=False):
-        annotations: dict[str, str] | None = None
-
-    metadata: _TemplateMetadata | None = None
 
 
 class _RollingUpdate(msgspec.Struct, gc=False):
@@ -195,7 +204,7 @@ class _Spec(msgspec.Struct, gc=False):
     # A Deployment's name for it, and that of the others.
     strategy: _Strategy | None = None
     update_strategy: _Strategy | None = msgspec.field(default=None, name="updateStrategy")
-    template: _Template | None = None
+    template: PodTemplate | None = None
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -208,10 +217,17 @@ class _RollingWorkload(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
+class _Job(msgspec.Struct, gc=False):
+    metadata: Metadata
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
 class _Workload(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
+_JOB = msgspec.json.Decoder(_Job)
 _ROLLING = msgspec.json.Decoder(_RollingWorkload)
 _WORKLOAD = msgspec.json.Decoder(_Workload)
 
@@ -225,23 +241,32 @@ def decode_workload(raw: bytes, kind: WorkloadKind, version: str) -> SeenWorkloa
     """
     spec: _Spec | None = None
     status: _Status | None = None
+    retries: Retries | None = None
     if kind.rolls:
         read = _ROLLING.decode(raw)
         metadata, spec, status = read.metadata, read.spec, read.status
+    elif kind.retries:
+        job = _JOB.decode(raw)
+        metadata, retries = job.metadata, read_retries(job.spec, job.status)
     else:
         metadata = _WORKLOAD.decode(raw).metadata
-    template = spec.template.metadata if spec is not None and spec.template is not None else None
+    template = None if spec is None else spec.template
+    annotations = None if template is None else template.annotations
     return SeenWorkload(
         name=metadata.key,
         resource_version=metadata.resource_version,
         api_version=sys.intern(f"{kind.group}/{version}"),
         kind=kind.kind,
+        type=sys.intern(kind.type),
         uid=metadata.uid,
         labels=metadata.labels or _NO_LABELS,
         owner=controller_of(metadata.owners),
         controls=_controls(metadata.annotations),
-        template_controls=_controls(template.annotations if template is not None else None),
+        template_controls=_controls(annotations),
         rollout=None if spec is None else _rollout(kind, spec, status or _Status()),
+        template_gpus=None if template is None else allocation_of(template),
+        is_ending=metadata.deleted is not None,
+        retries=retries,
     )
 
 

@@ -8,13 +8,14 @@ What they ask for is kept once, so that a pod costs less than a kilobyte.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from webhook.catalog.pod_makers import role_labels
 from webhook.clients.informer import Resource
 from webhook.mapping.homes import GPU_RESOURCE
 from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS, Controls
@@ -24,6 +25,7 @@ from webhook.policy.gpu.injection import QUEUE_LABEL
 from webhook.policy.gpu.pod import SHARE_ANNOTATIONS
 from webhook.reactive.decisions.states import ObservedPod
 from webhook.reactive.observation.allocations import GpuAllocation, read_allocation
+from webhook.reactive.observation.jobs import INDEX_FAILURES
 from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
 PODS = Resource("pods", "/api/v1/pods")
@@ -33,7 +35,10 @@ _FINISHED = ("Succeeded", "Failed")
 
 # NVIDIA's resources and annotations; the others say nothing about its GPUs.
 _VENDOR = GPU_RESOURCE.partition("/")[0] + "/"
-_KEPT_ANNOTATIONS = frozenset({*SHARE_ANNOTATIONS, GPU_BEFORE, PAUSE_UNTIL, SKIP_CONTAINERS})
+_KEPT_ANNOTATIONS = frozenset(
+    {*SHARE_ANNOTATIONS, GPU_BEFORE, PAUSE_UNTIL, SKIP_CONTAINERS, INDEX_FAILURES}
+)
+_KEPT_LABELS = frozenset({QUEUE_LABEL, *role_labels()})
 _KEPT_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
 # Of pods that are alike. Two thousand workloads in the middle of a roll-out have four thousand.
@@ -47,7 +52,7 @@ class PodShape(NamedTuple):
     What pods that are alike ask for.
 
     *manifest* is a part of theirs: what `policy.gpu.plan_injection` looks at, as if they were to
-    be made now. It is shared, and nobody writes to it.
+    be made now, and the labels that tell their role. It is shared, and nobody writes to it.
     """
 
     allocation: GpuAllocation
@@ -159,6 +164,21 @@ class _Status(msgspec.Struct, gc=False):
     conditions: list[_Condition] | None = None
 
 
+class _TemplateMetadata(msgspec.Struct, gc=False):
+    annotations: dict[str, str] | None = None
+
+
+class PodTemplate(msgspec.Struct, gc=False):
+    """What pods are made from, as far as it is looked at."""
+
+    metadata: _TemplateMetadata | None = None
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+    @property
+    def annotations(self) -> Mapping[str, str] | None:
+        return None if self.metadata is None else self.metadata.annotations
+
+
 class _Pod(msgspec.Struct, gc=False):
     metadata: Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -177,15 +197,7 @@ def decode_pod(raw: bytes) -> SeenPod:
     """
     pod = _POD.decode(raw)
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    queue = (metadata.labels or {}).get(QUEUE_LABEL)
-    shape = _shape(
-        _pairs(metadata.annotations, _is_kept),
-        queue,
-        tuple([_container_key(container) for container in spec.containers or ()]),
-        tuple([_container_key(container) for container in spec.init_containers or ()]),
-        spec.scheduler_name,
-        bool(spec.claims),
-    )
+    shape = _shape_of(metadata.annotations, metadata.labels, spec)
     return SeenPod(
         name=metadata.key,
         resource_version=metadata.resource_version,
@@ -199,6 +211,33 @@ def decode_pod(raw: bytes) -> SeenPod:
     )
 
 
+def allocation_of(template: PodTemplate) -> GpuAllocation:
+    """What pods have that are made from *template*, as its owner wrote it."""
+    return _shape_of(template.annotations, None, template.spec).allocation
+
+
+def with_note(shape: PodShape, note: str) -> PodShape:
+    """*shape* with *note* as what was there before something was written (`GPU_BEFORE`)."""
+    manifest = shape.manifest
+    metadata = manifest["metadata"]
+    annotations = {**metadata.get("annotations", {}), GPU_BEFORE: note}
+    noted = {**manifest, "metadata": {**metadata, "annotations": annotations}}
+    return PodShape(read_allocation(noted), noted, shape.controls)
+
+
+def _shape_of(
+    annotations: Mapping[str, str] | None, labels: Mapping[str, str] | None, spec: _Spec
+) -> PodShape:
+    return _shape(
+        _pairs(annotations, _is_kept),
+        _pairs(labels, _is_kept_label),
+        tuple([_container_key(container) for container in spec.containers or ()]),
+        tuple([_container_key(container) for container in spec.init_containers or ()]),
+        spec.scheduler_name,
+        bool(spec.claims),
+    )
+
+
 class _ContainerKey(NamedTuple):
     """What is kept of a container, as something that can be compared."""
 
@@ -206,7 +245,7 @@ class _ContainerKey(NamedTuple):
     restart_policy: str | None
     limits: _Pairs | None
     requests: _Pairs | None
-    variable: _Pairs | None
+    variables: tuple[_Pairs, ...]
 
 
 def _container_key(container: _Container) -> _ContainerKey:
@@ -216,17 +255,18 @@ def _container_key(container: _Container) -> _ContainerKey:
         container.restart_policy,
         _pairs(resources.limits, _is_vendors),
         _pairs(resources.requests, _is_vendors),
-        _variable(container.env or ()),
+        tuple(_variables(container.env or ())),
     )
 
 
-def _variable(env: Iterable[_Variable]) -> _Pairs | None:
+def _variables(env: Iterable[_Variable]) -> Iterator[_Pairs]:
+    # One name may stand there several times.
     for variable in env:
         if variable.name == _KEPT_VARIABLE:
             if variable.value_from is not None:
-                return (("name", variable.name), ("valueFrom", ()))
-            return (("name", variable.name), ("value", variable.value))
-    return None
+                yield (("name", variable.name), ("valueFrom", ()))
+            else:
+                yield (("name", variable.name), ("value", variable.value))
 
 
 def _is_vendors(key: str) -> bool:
@@ -235,6 +275,10 @@ def _is_vendors(key: str) -> bool:
 
 def _is_kept(key: str) -> bool:
     return key in _KEPT_ANNOTATIONS or key.startswith(_VENDOR)
+
+
+def _is_kept_label(key: str) -> bool:
+    return key in _KEPT_LABELS
 
 
 def _pairs(found: Mapping[str, Any] | None, is_kept: Any) -> _Pairs | None:
@@ -246,7 +290,7 @@ def _pairs(found: Mapping[str, Any] | None, is_kept: Any) -> _Pairs | None:
 @lru_cache(maxsize=_SHAPES)
 def _shape(
     annotations: _Pairs | None,
-    queue: str | None,
+    labels: _Pairs | None,
     containers: tuple[_ContainerKey, ...],
     init_containers: tuple[_ContainerKey, ...],
     scheduler_name: str,
@@ -255,8 +299,8 @@ def _shape(
     metadata: dict[str, Any] = {}
     if annotations:
         metadata["annotations"] = dict(annotations)
-    if queue is not None:
-        metadata["labels"] = {QUEUE_LABEL: queue}
+    if labels:
+        metadata["labels"] = dict(labels)
     spec: dict[str, Any] = {"containers": [_container(key) for key in containers]}
     if init_containers:
         spec["initContainers"] = [_container(key) for key in init_containers]
@@ -279,8 +323,8 @@ def _container(key: _ContainerKey) -> dict[str, Any]:
     }
     if resources:
         container["resources"] = resources
-    if key.variable is not None:
-        container["env"] = [dict(key.variable)]
+    if key.variables:
+        container["env"] = [dict(each) for each in key.variables]
     return container
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from webhook.clients.prometheus import PrometheusClient
@@ -10,7 +11,7 @@ from webhook.clients.prometheus_access import PrometheusCredentials
 from webhook.errors import PrometheusError
 from webhook.model.rightsizing.policies import GlobalSettings
 from webhook.model.rightsizing.samples import Sample
-from webhook.reactive.decisions.queries import DEVICE_LABEL
+from webhook.reactive.decisions.queries import DEVICE_LABEL, NamespaceReading
 from webhook.reactive.observation.asking import Asking
 from webhook.reactive.observation.sampling import Sampler
 from webhook.telemetry.metrics import ReconcilerMetrics
@@ -82,7 +83,11 @@ class PrometheusSource:
             except PrometheusError as error:
                 asking = _Unusable(error)
             self._made_for = wanted
-            self._sampler = Sampler(asking, device_label=self._device_label, on_query=self._count)
+            self._sampler = Sampler(
+                asking,
+                device_label=self._device_label,
+                on_query=partial(count_query, self._metrics),
+            )
         return self._sampler
 
     def _make(self, url: str, timeout_s: float) -> PrometheusClient:
@@ -90,11 +95,20 @@ class PrometheusSource:
             url, timeout_s=timeout_s, credentials=self._credentials, ca_file=self._ca_file
         )
 
-    def _count(self, fault: object, seconds: float) -> None:
-        self._metrics.queries.labels("answered" if fault is None else str(fault)).inc()
-        self._metrics.query_seconds.observe(seconds)
-
     async def close(self) -> None:
         """End all queries and connections."""
         for client in (*self._closing, *([self._client] if self._client is not None else [])):
             await client.close()
+
+
+def count_query(
+    metrics: ReconcilerMetrics, answer: NamespaceReading | PrometheusError, seconds: float
+) -> None:
+    """Count a query that came to *answer*, and the series in it that were not used."""
+    metrics.query_seconds.observe(seconds)
+    if isinstance(answer, PrometheusError):
+        metrics.queries.labels(str(answer.fault)).inc()
+        return
+    metrics.queries.labels("unusable" if answer.is_unusable else "answered").inc()
+    for skip, count in answer.skipped.items():
+        metrics.skipped_series.labels(str(skip)).inc(count)

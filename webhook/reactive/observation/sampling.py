@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
 from typing import Self
 
-from webhook.errors import PrometheusError, PrometheusFault, SpecError
+from webhook.errors import PrometheusError, SpecError
 from webhook.model.rightsizing.policies import Direction, DocumentKey, ReactivePolicy, Signal
-from webhook.reactive.decisions.queries import DEVICE_LABEL, NamespaceQuery, Skip, build_queries
-from webhook.reactive.decisions.states import Question, Readings
-from webhook.reactive.observation.asking import Asked, Asking, Questioning
-from webhook.reactive.observation.workloads import ObservedWorkload
+from webhook.reactive.decisions.queries import (
+    DEVICE_LABEL,
+    NamespaceQuery,
+    NamespaceReading,
+    Skip,
+    build_queries,
+)
+from webhook.reactive.decisions.states import Devices, Question, Readings, by_container
+from webhook.reactive.observation.asking import Asked, Asking, OnQuery, Questioning
+from webhook.reactive.observation.turns import Turns
+from webhook.reactive.observation.wanted import Wanted
 
 # Queries under way at a time. A guess; Prometheus itself works on 20.
 CONCURRENCY = 4
@@ -35,34 +42,6 @@ _SKIPPED_TEXTS: Mapping[Skip, str] = {
 NOTHING_TO_ASK = Readings.of({question: {} for question in product(Signal, Direction)})
 
 _NO_READINGS = Readings.of({})
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be known about a namespace: all that *policies* ask, about *pods* (names)."""
-
-    namespace: str
-    policies: tuple[ReactivePolicy, ...]
-    pods: frozenset[str]
-
-
-def wanted_of(workloads: Iterable[ObservedWorkload]) -> tuple[Wanted, ...]:
-    """What is to be known to decide on *workloads*, by namespace. Pods that ended are left out."""
-    policies: dict[str, dict[DocumentKey, ReactivePolicy]] = {}
-    pods: dict[str, set[str]] = {}
-    for observed in workloads:
-        names = [pod.pod_name for pod in observed.pods if pod.is_evidence]
-        if names:
-            namespace = observed.workload.namespace
-            pods.setdefault(namespace, set()).update(names)
-            own = policies.setdefault(namespace, {})
-            own.update({policy.key: policy for policy in observed.policies})
-    return tuple(
-        [
-            Wanted(namespace, tuple(policies[namespace].values()), frozenset(pods[namespace]))
-            for namespace in sorted(pods)
-        ]
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +71,8 @@ class NamespaceSamples:
 
     namespace: str
     _queries: Mapping[DocumentKey, Mapping[Question, NamespaceQuery]]
-    _findings: Mapping[NamespaceQuery, _Finding]
+    # In the order in which the questions were done with.
+    findings: Mapping[NamespaceQuery, _Finding]
     _readings: Mapping[DocumentKey, Readings]
     # Of policies whose questions can't even be asked.
     _unaskable: Mapping[DocumentKey, str]
@@ -100,7 +80,7 @@ class NamespaceSamples:
     @property
     def is_left_out(self) -> bool:
         """Whether nothing was asked about it, as the round was over."""
-        findings = self._findings.values()
+        findings = self.findings.values()
         return bool(findings) and not any(finding.sent for finding in findings)
 
     def readings(self, policy: ReactivePolicy) -> Readings:
@@ -110,7 +90,7 @@ class NamespaceSamples:
     def fault(self, policy: ReactivePolicy) -> PrometheusError | None:
         """What went wrong with the first of the policy's questions that has no answer."""
         for query in self._queries.get(policy.key, {}).values():
-            error = self._findings[query].error
+            error = self.findings[query].error
             if error is not None:
                 return error
         return None
@@ -130,7 +110,7 @@ class NamespaceSamples:
         by_problem: dict[str, list[str]] = {}
         names = tuple(pods)
         for query, asking in titles.items():
-            for problem in _oddities(query, self._findings[query], names):
+            for problem in _oddities(query, self.findings[query], names):
                 by_problem.setdefault(problem, []).extend(asking)
         return tuple([f"{', '.join(asking)}: {problem}" for problem, asking in by_problem.items()])
 
@@ -148,12 +128,24 @@ def _oddities(query: NamespaceQuery, finding: _Finding, pods: Sequence[str]) -> 
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """
+    The questions of one round. Those *apart* are of policies that are only tried, and of those with
+    a question that had no answer the last time: what becomes of them says nothing about the others,
+    and they get one query at a time and half of the round's time at most.
+    """
+
+    first: Questioning
+    apart: Questioning
+
+
 class Sampler:
     """
     Asks *prometheus*, round after round.
 
-    *concurrency* bounds the queries under way. *on_query* is told of each that was sent: what was
-    wrong, None for nothing, and how many seconds it took.
+    *concurrency* bounds the queries under way; there is one more for the questions that are asked
+    apart. *on_query* is told of each that was sent.
     """
 
     def __init__(
@@ -162,14 +154,13 @@ class Sampler:
         *,
         device_label: str = DEVICE_LABEL,
         concurrency: int = CONCURRENCY,
-        on_query: Callable[[PrometheusFault | None, float], None] = lambda fault, seconds: None,
+        on_query: OnQuery = lambda answer, seconds: None,
     ) -> None:
         self._prometheus = prometheus
         self._device_label = device_label
         self._concurrency = concurrency
         self._on_query = on_query
-        # The first namespace that the last round did not come to. The next one begins there.
-        self._next_first = ""
+        self._turns = Turns()
 
     async def sample(
         self, wanted: Iterable[Wanted], at: datetime, *, within_s: float | None = None
@@ -179,54 +170,86 @@ class Sampler:
 
         It stops asking when Prometheus is away, does not answer in time or wants nothing of us,
         and after *within_s*. What is not asked any more has that for its fault. The next round
-        begins there, so that one question that is too much keeps nobody from his turn for ever.
+        begins there, and what had no answer is asked apart in it, so that one question that is too
+        much keeps nobody from his turn for ever.
         """
-        asking = Questioning(self._prometheus, at, within_s, self._concurrency, self._on_query)
-        ordered = sorted(wanted, key=lambda each: each.namespace)
-        later = [each for each in ordered if each.namespace >= self._next_first]
-        ordered = [*later, *ordered[: len(ordered) - len(later)]]
-        self._next_first = ""
+        lanes = self._lanes(at, within_s)
+        self._turns.begin()
         under_way: deque[asyncio.Task[NamespaceSamples]] = deque()
         try:
-            for each in ordered:
+            for each in self._turns.in_order(wanted, lambda each: each.namespace):
                 # Not all at once, as answers are large and wait until they are looked at.
                 if len(under_way) >= self._concurrency:
                     yield self._noted(await under_way.popleft())
-                under_way.append(asyncio.create_task(self._ask(asking, each)))
+                under_way.append(asyncio.create_task(self._ask(lanes, each)))
             while under_way:
                 yield self._noted(await under_way.popleft())
+            self._turns.end()
         finally:
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
+    def _lanes(self, at: datetime, within_s: float | None) -> _Lanes:
+        first = Questioning(
+            self._prometheus,
+            at,
+            what="all questions",
+            within_s=within_s,
+            concurrency=self._concurrency,
+            on_query=self._on_query,
+        )
+        apart = Questioning(
+            self._prometheus,
+            at,
+            what="questions that are asked apart",
+            within_s=within_s,
+            budget_s=None if within_s is None else within_s / 2,
+            concurrency=1,
+            on_query=self._on_query,
+        )
+        return _Lanes(first, apart)
+
     def _noted(self, samples: NamespaceSamples) -> NamespaceSamples:
-        if samples.is_left_out and not self._next_first:
-            self._next_first = samples.namespace
+        for query, finding in samples.findings.items():
+            self._turns.note(query, sent=finding.sent, failed=finding.error is not None)
         return samples
 
-    async def _ask(self, asking: Questioning, wanted: Wanted) -> NamespaceSamples:
+    async def _ask(self, lanes: _Lanes, wanted: Wanted) -> NamespaceSamples:
         queries: dict[DocumentKey, Mapping[Question, NamespaceQuery]] = {}
         unaskable: dict[DocumentKey, str] = {}
-        for policy in wanted.policies:
+        pods: dict[NamespaceQuery, frozenset[str]] = {}
+        urgent: set[NamespaceQuery] = set()
+        for asker in wanted.askers:
+            policy = asker.policy
             try:
-                queries[policy.key] = build_queries(
+                own = build_queries(
                     policy.signals, namespace=wanted.namespace, device_label=self._device_label
                 )
             except SpecError as error:
                 unaskable[policy.key] = str(error)
-        different = tuple(
-            dict.fromkeys([query for own in queries.values() for query in own.values()])
-        )
-        answers = await asyncio.gather(*[asking.ask(query, wanted.pods) for query in different])
-        asked = dict(zip(different, answers, strict=True))
-        # Policies that ask the same share the answers.
-        alike: dict[tuple[tuple[Question, NamespaceQuery], ...], Readings] = {}
-        readings = {}
-        for key, own in queries.items():
-            questions = tuple(own.items())
-            if questions not in alike:
-                alike[questions] = Readings.of({q: asked[own[q]].samples for q in own})
-            readings[key] = alike[questions]
-        findings = {query: _Finding.of(asked[query]) for query in different}
+                continue
+            queries[policy.key] = own
+            if not asker.is_tried and not self._turns.are_troubled(own.values()):
+                urgent.update(own.values())
+            for query in own.values():
+                known = pods.get(query, asker.pods)
+                pods[query] = known if known is asker.pods else known | asker.pods
+        findings: dict[NamespaceQuery, _Finding] = {}
+        answers: dict[NamespaceQuery, Devices] = {}
+
+        async def ask(query: NamespaceQuery) -> None:
+            lane = lanes.first if query in urgent else lanes.apart
+            asked = await lane.ask(query, pods[query])
+            findings[query] = _Finding.of(asked)
+            if isinstance(asked.answer, NamespaceReading):
+                # Policies that ask the same share it.
+                answers[query] = by_container(asked.answer.values)
+
+        ordered = self._turns.queries_in_order([own.values() for own in queries.values()])
+        await asyncio.gather(*[ask(query) for query in ordered])
+        readings = {
+            key: Readings({question: answers[q] for question, q in own.items() if q in answers})
+            for key, own in queries.items()
+        }
         return NamespaceSamples(wanted.namespace, queries, findings, readings, unaskable)

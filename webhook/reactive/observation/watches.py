@@ -2,8 +2,8 @@
 What the reconciler follows in a cluster.
 
 The documents and the recommendations always; pods and workloads once there is a policy, and of the
-kinds of workloads those that a policy names. A kind that we may not read keeps nothing else from
-being looked at.
+kinds of workloads those that a policy names. Mappings are followed once a policy names a kind that
+only they know. A kind that we may not read keeps nothing else from being looked at.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from webhook.clients.discovery import Discovery, ServedResource
 from webhook.clients.informer import Informer, Resource, Seen, Timing
 from webhook.clients.kube import KubeClient
 from webhook.errors import NotReadyError
 from webhook.model.rightsizing.controls import NO_CONTROLS, PAUSE_UNTIL, Controls
 from webhook.model.rightsizing.injections import GpuRoom
 from webhook.model.rightsizing.policies import ReactivePolicy
+from webhook.model.rightsizing.workload_types import is_short
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import (
     PLURALS,
@@ -37,6 +39,13 @@ from webhook.reactive.observation.kinds import (
     SeenWorkload,
     WorkloadKind,
     decode_workload,
+)
+from webhook.reactive.observation.mapped import (
+    MAPPINGS,
+    MappedKind,
+    SeenMapping,
+    decode_mapping,
+    mapped_kinds,
 )
 from webhook.reactive.observation.pods import PODS, SeenPod, decode_pod
 from webhook.reactive.observation.resizers import (
@@ -59,6 +68,7 @@ from webhook.store.gpu_objects import (
     gather_rooms,
 )
 from webhook.store.object_metadata import Metadata
+from webhook.store.served import LOOK_PERIOD_S, ServedGroups
 from webhook.telemetry.metrics import Metrics
 
 NAMESPACES = Resource("namespaces", "/api/v1/namespaces", metadata_only=True)
@@ -93,8 +103,14 @@ class Watches:
     """
 
     def __init__(
-        self, client: KubeClient, *, metrics: Metrics, timing: Timing | None = None
+        self,
+        client: KubeClient,
+        *,
+        metrics: Metrics,
+        timing: Timing | None = None,
+        look_period_s: float = LOOK_PERIOD_S,
     ) -> None:
+        """*look_period_s* is after how long it is asked again what kinds are served as."""
         self.policies_changed = asyncio.Event()
         self._client = client
         self._metrics = metrics
@@ -120,8 +136,17 @@ class Watches:
             self._informer(HORIZONTAL, decode_horizontal),
             self._informer(VERTICAL, decode_vertical),
         ]
+        self._mappings: Informer[SeenMapping] = self._informer(
+            MAPPINGS, decode_mapping, self._mappings_changed
+        )
+        # Of kinds whose plural no mapping tells.
+        self._served: ServedGroups[Mapping[str, ServedResource]] = ServedGroups(
+            Discovery(client).resources_of, self._unlooked, self._changed, period_s=look_period_s
+        )
+        # By type; None: to be gathered anew.
+        self._mapped: Mapping[str, MappedKind] | None = None
         # Of kinds that some policy named since we began.
-        self._kinds: dict[str, Sequence[Informer[SeenWorkload]]] = {}
+        self._kinds: dict[WorkloadKind, Sequence[Informer[SeenWorkload]]] = {}
         # Told when more may be needed.
         self._news = asyncio.Event()
 
@@ -129,14 +154,15 @@ class Watches:
 
     async def run(self) -> NoReturn:
         """Follow the cluster until cancelled."""
-        begun: set[str] = set()
+        begun: set[Informer[Any]] = set()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._served.run(), name="look what is served")
             while True:
+                await self._served.complete()
                 for informer in self._needed():
-                    name = informer.resource.name
-                    if name not in begun:
-                        begun.add(name)
-                        group.create_task(informer.run(), name=f"watch {name}")
+                    if informer not in begun:
+                        begun.add(informer)
+                        group.create_task(informer.run(), name=f"watch {informer.resource.name}")
                 await self._news.wait()
                 self._news.clear()
 
@@ -172,19 +198,21 @@ class Watches:
             raise NotReadyError(obstacle)
         kinds = self._wanted_kinds()
         unknown = {
-            kind: obstacle for kind in sorted(kinds) if (obstacle := self._obstacle_of(kind))
+            type_: obstacle for type_ in sorted(kinds) if (obstacle := self._obstacle_of(type_))
         }
+        mapped = self._mapped_kinds()
         return Cluster(
             documents={seen.key: seen for seen in self._seen_documents()},
             recommendations=dict(self._recommendations.objects),
             workloads={
-                kind: {
+                type_: {
                     key: seen
-                    for informer in self._kinds[kind]
+                    for informer in self._informers_of(type_)
                     for key, seen in informer.objects.items()
                 }
-                for kind in sorted(kinds - unknown.keys())
+                for type_ in sorted(kinds - unknown.keys())
             },
+            makers={type_: mapped[type_].maker for type_ in sorted(kinds & mapped.keys())},
             replica_sets=dict(self._replica_sets.objects),
             pods=dict(self._pods.objects),
             namespaces={
@@ -214,35 +242,70 @@ class Watches:
     def _needed(self) -> Iterator[Informer[Any]]:
         yield from self._required()
         kinds = self._wanted_kinds()
-        for kind in sorted(kinds):
-            yield from self._informers_of(WORKLOAD_KINDS[kind])
+        if not all(is_short(type_) for type_ in kinds):
+            yield self._mappings
+        for type_ in sorted(kinds):
+            yield from self._informers_of(type_)
         if kinds:
             yield from self._rooms
             yield from self._resizers
 
     def _wanted_kinds(self) -> frozenset[str]:
+        """The types that policies name, and those that are needed to tell whose pods are."""
         kinds = {
-            kind
+            type_
             for seen in self._seen_documents()
             if isinstance(seen.document, ReactivePolicy)
-            for kind in seen.document.scope.workload_types
-            if kind in WORKLOAD_KINDS
+            for type_ in seen.document.scope.workload_types
         }
         if "Job" in kinds or kinds.intersection(_MAKERS_OF_JOBS):
             kinds |= {"Job", *_MAKERS_OF_JOBS}
         return frozenset(kinds)
 
-    def _informers_of(self, kind: WorkloadKind) -> Sequence[Informer[SeenWorkload]]:
-        if kind.kind not in self._kinds:
-            self._kinds[kind.kind] = [
+    def _kind_of(self, type_: str) -> WorkloadKind | None:
+        """Where the objects of a type are; None where that is not known."""
+        if is_short(type_):
+            return WORKLOAD_KINDS[type_]
+        mapped = self._mapped_kinds().get(type_)
+        return None if mapped is None else mapped.served(self._served.known)
+
+    def _informers_of(self, type_: str) -> Sequence[Informer[SeenWorkload]]:
+        kind = self._kind_of(type_)
+        if kind is None:
+            return ()
+        if kind not in self._kinds:
+            self._kinds[kind] = [
                 self._informer(resource, partial(decode_workload, kind=kind, version=version))
                 for version, resource in zip(kind.versions, kind.resources, strict=True)
             ]
-        return self._kinds[kind.kind]
+        return self._kinds[kind]
 
-    def _obstacle_of(self, kind: str) -> str:
-        informers = self._informers_of(WORKLOAD_KINDS[kind])
+    def _obstacle_of(self, type_: str) -> str:
+        """Why nothing is known of the workloads of a type; ``""`` if it is."""
+        if self._kind_of(type_) is None:
+            if self._mappings.obstacle:
+                return self._mappings.obstacle
+            if type_ not in self._mapped_kinds():
+                return f"no mapping covers {type_}"
+            return f"the API server does not serve {type_}"
+        informers = self._informers_of(type_)
         return "; ".join([informer.obstacle for informer in informers if informer.obstacle])
+
+    # -- mappings ---------------------------------------------------------------------------
+
+    def _mapped_kinds(self) -> Mapping[str, MappedKind]:
+        if self._mapped is None:
+            self._mapped = mapped_kinds(self._mappings.objects.values())
+        return self._mapped
+
+    def _mappings_changed(self) -> None:
+        self._mapped = None
+        self._changed()
+
+    def _unlooked(self) -> frozenset[str]:
+        mapped = self._mapped_kinds()
+        wanted = [mapped[type_] for type_ in self._wanted_kinds() if type_ in mapped]
+        return frozenset([version for kind in wanted for version in kind.unlooked()])
 
     def _known_rooms(self) -> Mapping[str, GpuRoom] | None:
         if not all(informer.synced.is_set() for informer in self._rooms):

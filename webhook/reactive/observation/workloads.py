@@ -99,12 +99,12 @@ def observe(cluster: Cluster) -> tuple[ObservedWorkload, ...]:
         policies = tuple(
             [
                 policy
-                for policy in candidates.of(workload.namespace, workload.kind)
+                for policy in candidates.of(workload.namespace, workload.type)
                 if not objection(policy, scoped, protected)
             ]
         )
         if policies:
-            own = sorted(pods.get((workload.kind, workload.name), ()), key=_by_name)
+            own = sorted(pods.get((workload.type, workload.name), ()), key=_by_name)
             found.append(ObservedWorkload(workload, policies, tuple(own)))
     return tuple(found)
 
@@ -118,17 +118,17 @@ def _workloads(cluster: Cluster) -> Iterator[SeenWorkload]:
     ]
     yield from sorted(
         everything,
-        key=lambda workload: (workload.namespace, workload.kind, workload.workload_name),
+        key=lambda workload: (workload.namespace, workload.type, workload.workload_name),
     )
 
 
 def _pods_of(cluster: Cluster) -> Mapping[tuple[str, str], Sequence[SeenPod]]:
-    """The pods by the kind and key of their workload."""
+    """The pods by the type and key of their workload."""
     found: dict[tuple[str, str], list[SeenPod]] = defaultdict(list)
     for pod in cluster.pods.values():
         workload = cluster.owner_of(pod)
         if workload is not None:
-            found[workload.kind, workload.name].append(pod)
+            found[workload.type, workload.name].append(pod)
     return found
 
 
@@ -142,11 +142,11 @@ class _Candidates:
             is_wide = policy.scope.namespaces is not None
             (self._everywhere if is_wide else self._within[policy.key.namespace]).append(policy)
 
-    def of(self, namespace: str, kind: str) -> Iterator[ReactivePolicy]:
+    def of(self, namespace: str, type_: str) -> Iterator[ReactivePolicy]:
         """Those that may concern a workload, those of the whole cluster first."""
         for policies in (self._everywhere, self._within.get(namespace, ())):
             for policy in policies:
-                if kind in policy.scope.workload_types:
+                if type_ in policy.scope.workload_types:
                     yield policy
 
 

@@ -52,7 +52,8 @@ class KubeCalls(Protocol):
 
 async def evict(client: KubeCalls, pod: SeenPod) -> Evicted:
     """Ask for the eviction of *pod*: of that very one, by its uid."""
-    path = f"/api/v1/namespaces/{quote(pod.namespace)}/pods/{quote(pod.pod_name)}/eviction"
+    pods = f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods"
+    path = f"{pods}/{quote(pod.pod_name, safe='')}/eviction"
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

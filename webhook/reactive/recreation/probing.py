@@ -18,6 +18,7 @@ import orjson
 from webhook.errors import KubeError
 from webhook.model.probes import PROBE_LABEL, PROBED
 from webhook.model.rightsizing.policies import WebhookHealth
+from webhook.model.rightsizing.times import format_time
 from webhook.reactive.recreation.evicting import KubeCalls
 
 log = logging.getLogger("gatewright.reconcile")
@@ -47,7 +48,7 @@ class WebhookProbe:
     ) -> None:
         """*on_probe* is told of each probe, *on_change* when `healthy` has changed."""
         self._client = client
-        self._path = f"/api/v1/namespaces/{quote(namespace)}/pods"
+        self._path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
         self._pod = _probe_pod(namespace)
         self._settings = settings
         self._on_probe = on_probe
@@ -86,7 +87,7 @@ class WebhookProbe:
                 "consecutiveFailures": self._failed,
                 "consecutiveSuccesses": self._passed,
                 "lastProbeResult": "Failure" if self._failed else "Success",
-                "lastProbeTime": self._last.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "lastProbeTime": format_time(self._last.replace(microsecond=0)),
             }
         }
 

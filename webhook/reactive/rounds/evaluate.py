@@ -35,11 +35,12 @@ from webhook.model.rightsizing.recommendations import (
     SignalState,
     StatusCondition,
 )
-from webhook.reactive.decisions import judge as decisions
 from webhook.reactive.decisions.amounts import sum_of
 from webhook.reactive.decisions.bounding import bound, ceiling_of
-from webhook.reactive.decisions.choose import Opinion, Selection, Target
+from webhook.reactive.decisions.choose import TRIED_MAX, Opinion, Selection, Target
 from webhook.reactive.decisions.decide import included_pods
+from webhook.reactive.decisions.grants import Grant, grants_of
+from webhook.reactive.decisions.judge import judge
 from webhook.reactive.decisions.states import (
     Baseline,
     Evaluation,
@@ -51,8 +52,10 @@ from webhook.reactive.decisions.states import (
 )
 from webhook.reactive.observation.workloads import ObservedWorkload
 from webhook.reactive.recreation.counting import carry_on
+from webhook.reactive.rounds.written import remember_written
 
 _NOTHING_STORED = RecommendationStatus()
+_TRIED = "it is tried: it only recommends, and another policy comes first for this workload"
 
 
 class Samples(Protocol):
@@ -77,7 +80,8 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """
-    What is to be stored of a workload, and what each policy that was asked said.
+    What is to be stored of a workload, and what each policy that was asked said: *trials* are of
+    those that only recommend beside others.
 
     *strategies* are those of the selected amounts.
     """
@@ -85,9 +89,10 @@ class Judgement:
     status: RecommendationStatus
     opinions: tuple[Opinion, ...]
     strategies: tuple[Strategy, ...] = ()
+    trials: tuple[Opinion, ...] = ()
 
 
-def judge(
+def evaluate(
     observed: ObservedWorkload,
     before: GpuRecommendation | None,
     samples: Samples,
@@ -101,7 +106,7 @@ def judge(
     """
     known = _NOTHING_STORED if before is None else before.status
     pods = observed.evidence
-    judged = decisions.judge(
+    judged = judge(
         observed.policies,
         {state.policy: _remembered(state) for state in known.policies},
         pods,
@@ -110,7 +115,9 @@ def judge(
         now,
         multi_policy=rules.settings.multi_policy,
     )
-    evaluations = {policy.key: evaluation for policy, evaluation in judged.opinions}
+    counting = {policy.key for policy, _ in judged.opinions}
+    heard = (*judged.opinions, *judged.trials)
+    evaluations = {policy.key: evaluation for policy, evaluation in heard}
     policies = {policy.key: policy for policy in observed.policies}
     states: list[PolicyState] = []
     for key, state in judged.states.items():
@@ -118,20 +125,24 @@ def judge(
         if evaluation is not None:
             own = known.state_of(key) or PolicyState(key)
             said = samples.reasons(policy, [pod.name for pod in pods])
+            if key not in counting:
+                said = (_TRIED, *said)
             states.append(_state(policy, own, evaluation, pods, said, observed.reasons, now))
         else:
             states.append(_passed_over(policy, state))
     selection, opinions = judged.selection, judged.opinions
-    chosen = _choose(observed, selection, rules, states)
+    counted = [state for state in states if state.policy in counting]
+    chosen = _choose(observed, selection, grants_of(judged, pods), rules, counted)
     status = RecommendationStatus(
         evaluated_at=now,
         policies=tuple(states),
         selected=chosen.selected,
         reasons=(*selection.reasons, *chosen.reasons),
-        eviction=carry_on(known.eviction, known.selected, chosen.selected, now),
+        eviction=carry_on(known.eviction, known.selected, chosen.selected, observed.pods, now),
         conditions=tuple(_conditions(known, samples if pods else None, opinions, now)),
+        written=remember_written(known.written, chosen.selected, observed.pods),
     )
-    return Judgement(status, opinions, chosen.strategies)
+    return Judgement(status, opinions, chosen.strategies, judged.trials)
 
 
 # --- what a policy remembers ---
@@ -189,11 +200,10 @@ def _state(
 
 def _signal(settings: SignalSettings, report: SignalReport) -> SignalState:
     is_upsize = report.direction is Direction.UPSIZE
-    back = settings.scale_back
-    shown = settings.upsize if is_upsize else back
+    shown = settings.by(report.direction)
     evaluation = SignalEvaluation(
         threshold_percent=shown.threshold_percent,
-        window=settings.upsize.window if is_upsize else back.window,
+        window=shown.window,
         usage=report.usage,
         allocation=report.allocation,
         pod=report.pod or "",
@@ -222,12 +232,15 @@ def _current(
 
 def _passed_over(policy: ReactivePolicy, state: WorkloadState) -> PolicyState:
     """It recommends nothing."""
+    reason = "not evaluated: another policy comes first for this workload"
+    if policy.mode is Mode.RECOMMEND:
+        reason += f", and no more than {TRIED_MAX} that only recommend are tried beside it"
     return PolicyState(
         policy=policy.key,
         generation=policy.generation,
         baseline=_stored_baseline(state),
         change=stored.Change.NONE,
-        reasons=("not evaluated: another policy comes first for this workload",),
+        reasons=(reason,),
     )
 
 
@@ -244,6 +257,7 @@ class _Chosen:
 def _choose(
     observed: ObservedWorkload,
     selection: Selection,
+    grants: Mapping[str, Grant],
     rules: Rules,
     states: Sequence[PolicyState],
 ) -> _Chosen:
@@ -257,13 +271,10 @@ def _choose(
     used: list[Strategy] = []
     amounts: dict[str, Decimal] = {}
     ceilings: dict[str, Decimal] = {}
+    baselines: dict[str, Decimal] = {}
     reasons = [] if is_there else [f"{policy.strategy} is not there, or can't be read"]
-    raised = {(state.policy, name) for state in states for name in state.baseline}
-    for name, target in selection.targets.items():
-        if (target.policy.key, name) not in raised:
-            # It was never raised, so that pods come with that amount by themselves. Written into
-            # them it would stand against the next one of their owner.
-            continue
+    for name, grant in grants.items():
+        target, baseline = grant.target, grant.baseline
         own = rules.strategies.get(target.policy.strategy) or Strategy(target.policy.strategy)
         if not _agree(own, strategy):
             reasons.append(
@@ -271,8 +282,13 @@ def _choose(
                 f" than {strategy.key}"
             )
             continue
-        bounded = bound({name: target.amount}, {name: current.get(name)}, own)
-        amounts[name] = bounded.amounts[name]
+        amount, has = target.amount, current.get(name)
+        objection = grant.objection(has)
+        if objection:
+            reasons.append(f"container {name}: {objection}")
+            amount = baseline
+        bounded = bound({name: amount}, {name: has}, own)
+        amounts[name], baselines[name] = bounded.amounts[name], baseline
         ceiling = ceiling_of(own, name)
         if ceiling is not None:
             ceilings[name] = ceiling
@@ -286,6 +302,7 @@ def _choose(
         strategy=strategy.key,
         amounts=amounts,
         ceilings=ceilings,
+        baselines=baselines,
         policies=_whose(selection.targets, amounts, policy),
         mode=Mode.ENFORCE if acts else Mode.RECOMMEND,
         automation_enabled=settings.automation_enabled,

@@ -16,8 +16,9 @@ from webhook.reactive.recreation.evicting import Evicted, KubeCalls, Outcome, ev
 from webhook.reactive.recreation.permission import Recreation, may_evict, noted
 from webhook.reactive.rounds.facts import Facts, strategies_of, surroundings_of
 from webhook.reactive.rounds.keeping import key_of_workload
-from webhook.reactive.rounds.round import Due, do_each
+from webhook.reactive.rounds.round import Due, Held, do_each
 from webhook.reactive.rounds.writing import Writer
+from webhook.reactive.rounds.written import recognise
 from webhook.telemetry.metrics import ReconcilerMetrics
 
 log = logging.getLogger("gatewright.reconcile")
@@ -46,14 +47,16 @@ class Recreator:
         # The first workload that had no turn in the last round. The next one begins there.
         self._next_first = ""
 
-    async def evict_due(self, facts: Facts, due: Iterable[Due]) -> None:
+    async def evict_due(self, facts: Facts, due: Iterable[Due]) -> list[Held]:
         """
         Of each workload that is *due* evict the pod that may be evicted by the newer *facts*.
 
         A workload whose policies or strategies have changed meanwhile waits for its next
-        evaluation, and one that has no turn for the next round.
+        evaluation, and one that has no turn for the next round. Returned are those that are held
+        up by something that passes.
         """
         seen = {key_of_workload(each.workload): each for each in observe(facts.cluster)}
+        held: list[Held] = []
 
         async def one(item: Due) -> None:
             known, recommendation = item.observed, item.recommendation
@@ -63,16 +66,28 @@ class Recreator:
             # What somebody forbade a moment ago is not done any more.
             is_same = is_same and strategies == item.strategies
             if observed is not None and is_same and observed.policies == known.policies:
+                observed = recognise(observed, recommendation.status)
                 around = surroundings_of(facts, observed, strategies)
                 recreation = may_evict(observed, recommendation, around, facts.now)
+                again = recreation.retry_after
                 if recreation.pod is not None:
-                    await self._evict(observed, recommendation, recreation, strategies, facts)
+                    left = await self._evict(
+                        observed, recommendation, recreation, strategies, facts
+                    )
+                    if left is not None:
+                        wait = max(each.safety.retry_interval for each in strategies)
+                        held.append(Held(Due(observed, left, strategies), wait))
                     return
+                saved = await self._save(item)
+                if again is not None and saved is not None:
+                    held.append(Held(replace(item, recommendation=saved, is_unsaved=False), again))
+                return
             await self._save(item)
 
         now, later = self._turns(due)
         await do_each(one, now)
         await do_each(self._save, later)
+        return held
 
     async def leave(self, due: Iterable[Due]) -> None:
         """Evict nobody, and store what is not stored of those that are *due*."""
@@ -84,12 +99,15 @@ class Recreator:
         first = [each for each in ordered if _key(each) >= self._next_first]
         ordered = [*first, *ordered[: len(ordered) - len(first)]]
         now, later = ordered[: self._most], ordered[self._most :]
-        self._next_first = _key(later[0]) if later else ""
+        # What is tried again between two rounds moves nobody's turn.
+        self._next_first = _key(later[0]) if later else self._next_first
         return now, later
 
-    async def _save(self, item: Due) -> None:
+    async def _save(self, item: Due) -> GpuRecommendation | None:
+        """The recommendation as it is stored then; None where it could not be."""
         if item.is_unsaved:
-            await self._writer.store(item.recommendation)
+            return await self._writer.store(item.recommendation)
+        return item.recommendation
 
     async def _evict(
         self,
@@ -98,7 +116,8 @@ class Recreator:
         recreation: Recreation,
         strategies: Sequence[Strategy],
         facts: Facts,
-    ) -> None:
+    ) -> GpuRecommendation | None:
+        """Evict it. Where that was refused and is to be tried again: the note as it is stored."""
         pod = recreation.pod
         assert pod is not None
         before = recommendation.status
@@ -112,7 +131,7 @@ class Recreator:
             replace(recommendation, status=replace(before, eviction=eviction))
         )
         if stored is None:
-            return
+            return None
         done = await evict(self._client, pod)
         self._metrics.evictions.labels(done.outcome).inc()
         _tell(observed.workload, pod, done)
@@ -134,7 +153,9 @@ class Recreator:
             text = f"pod {pod.pod_name} was not evicted: {done.problem}"
             reasons = tuple(dict.fromkeys([text, *before.reasons]))
             status = replace(before, eviction=eviction, reasons=reasons)
-            await self._writer.store(replace(stored, status=status))
+            refused = await self._writer.store(replace(stored, status=status))
+            return refused if retried else None
+        return None
 
 
 def _key(due: Due) -> str:

@@ -9,10 +9,11 @@ from datetime import datetime
 from webhook.model.rightsizing.controls import Controls
 from webhook.model.rightsizing.policies import GlobalSettings, Strategy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
+from webhook.policy.gpu.pod import annotations_of
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.pods import SeenPod
 from webhook.reactive.observation.workloads import ObservedWorkload
-from webhook.reactive.recreation.permission import Surroundings
+from webhook.reactive.recreation.holds import Surroundings
 from webhook.reactive.rounds.evaluate import Rules
 
 
@@ -58,8 +59,10 @@ def surroundings_of(
         obstacle="; ".join(dict.fromkeys(filter(None, [facts.obstacle, *lacking]))),
         namespace=cluster.controls_of(workload.namespace),
         between=dict(_between(cluster, observed.pods)),
+        last=dict(_last(cluster, observed.pods)),
         room=cluster.room_of(workload.namespace),
         resizer=cluster.resizer_of(workload),
+        maker=cluster.maker_of(workload),
     )
 
 
@@ -89,3 +92,23 @@ def _between(cluster: Cluster, pods: Iterable[SeenPod]) -> Iterator[tuple[str, C
             job = cluster.workload("Job", pod.namespace, owner.name)
             if job is not None:
                 yield pod.name, job.controls
+
+
+def _last(cluster: Cluster, pods: Iterable[SeenPod]) -> Iterator[tuple[str, str]]:
+    """Why pods are not made again by what stands between them and their workload, by name."""
+    for pod in pods:
+        owner = pod.owner
+        if owner is None or owner.kind not in ("ReplicaSet", "Job"):
+            continue
+        if owner.kind == "Job":
+            job = cluster.workload("Job", pod.namespace, owner.name)
+            is_ending = job is not None and job.is_ending
+            retries = None if job is None else job.retries
+            reason = "" if retries is None else retries.refusal(annotations_of(pod.manifest))
+        else:
+            replica_set = cluster.replica_sets.get(f"{pod.namespace}/{owner.name}")
+            is_ending, reason = replica_set is not None and replica_set.is_ending, ""
+        if is_ending:
+            reason = "it is being deleted"
+        if reason:
+            yield pod.name, f"{owner.kind} {owner.name} makes no other pod: {reason}"

@@ -13,6 +13,7 @@ from webhook.model.rightsizing.recommendations import (
     RecommendationStatus,
     recommendation_name,
 )
+from webhook.model.rightsizing.workload_types import type_of
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.documents import StoredRecommendation
 from webhook.reactive.observation.kinds import SeenWorkload
@@ -85,10 +86,11 @@ def is_abandoned(cluster: Cluster, recommendation: GpuRecommendation) -> bool:
     For one whose workload is not among the observed ones.
     """
     workload = recommendation.workload
-    if workload.kind in cluster.unknown_kinds:
+    type_ = type_of(workload.api_version.rpartition("/")[0], workload.kind)
+    if type_ in cluster.unknown_kinds:
         return False
     if any(state.policy in cluster.unreadable for state in recommendation.status.policies):
         return False
-    found = cluster.workload(workload.kind, recommendation.namespace, workload.name)
+    found = cluster.workload(type_, recommendation.namespace, workload.name)
     # Of a workload that is gone, Kubernetes takes it away; or it is not seen yet.
-    return found is not None or workload.kind not in cluster.workloads
+    return found is not None or type_ not in cluster.workloads

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NoReturn, Protocol
@@ -33,7 +34,7 @@ from webhook.reactive.rounds.policy_status import (
     policy_conditions,
     written_conditions,
 )
-from webhook.reactive.rounds.round import Round, do_each
+from webhook.reactive.rounds.round import Due, Held, Round, do_each
 from webhook.reactive.rounds.writing import Write, Writer
 from webhook.telemetry.metrics import ReconcilerMetrics
 
@@ -46,6 +47,8 @@ _RETRY_S = 2.0
 # Between the last write and the first eviction: the servers that write the amount into the next pod
 # watch what was written. They need some milliseconds.
 _SETTLE_S = 2.0
+# Workloads that are held up are looked at again together: each time takes a view of the cluster.
+_RETRY_STEP_S = 5.0
 # The CRDs are looked at again after that, and whenever a document changes.
 _CRD_CHECK_S = 300.0
 
@@ -101,6 +104,10 @@ class Reconciler:
         self._writer = Writer(client, self._count_write)
         self._recreator = Recreator(client, self._writer, metrics)
         self._woken = asyncio.Event()
+        # The cluster as the last round saw it.
+        self._known = Cluster()
+        # What the last round could not evict yet, by when it is looked at again (the loop's time).
+        self._held: list[tuple[float, Due]] = []
         self._lacking: Mapping[str, str] = {}
         self._lacking_known_until = 0.0
         self.probe = WebhookProbe(
@@ -125,7 +132,7 @@ class Reconciler:
             while True:
                 done = await self._try_round()
                 interval_s = self._settings.check_interval.total_seconds()
-                await self._wait(interval_s * random.uniform(1.0, 1.05) if done else _RETRY_S)
+                await self._pause(interval_s * random.uniform(1.0, 1.05) if done else _RETRY_S)
         raise AssertionError("unreachable")
 
     async def _try_round(self) -> bool:
@@ -143,10 +150,38 @@ class Reconciler:
         self._metrics.rounds.labels(outcome).inc()
         return outcome == "done"
 
-    async def _wait(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
+        """Wait for the next round, and evict meanwhile what was held up."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (now := loop.time()) < end:
+            first = min([at for at, _ in self._held], default=end)
+            if await self._wait(max(0.0, min(first, end) - now)):
+                return
+            if first < end:
+                await self._try_held(loop.time())
+
+    async def _try_held(self, now: float) -> None:
+        due = [item for at, item in self._held if at <= now]
+        self._held = [(at, item) for at, item in self._held if at > now]
+        try:
+            if due:
+                await self._evict(due)
+        except NotReadyError as error:
+            log.info("what was held up waits", extra={"problem": str(error)})
+        except Exception:
+            log.exception("what was held up can't be looked at")
+
+    def _hold(self, held: Iterable[Held]) -> None:
+        now = asyncio.get_running_loop().time()
+        for each in held:
+            at = now + each.after.total_seconds()
+            self._held.append((math.ceil(at / _RETRY_STEP_S) * _RETRY_STEP_S, each.due))
+
+    async def _wait(self, seconds: float) -> bool:
         """
         For the next round: by the monotonic clock, or until a document says something new, or the
-        webhook comes or goes.
+        webhook comes or goes. True for these.
         """
         causes = [self._view.policies_changed, self._woken]
         waiting = [asyncio.create_task(cause.wait()) for cause in causes]
@@ -160,6 +195,7 @@ class Reconciler:
             for task in waiting:
                 task.cancel()
         self._woken.clear()
+        return bool(done)
 
     async def round(self) -> None:
         """
@@ -179,26 +215,28 @@ class Reconciler:
         await self._check_crds(has_news=has_news)
         facts = Facts.of(cluster, self._clock(), self.probe.problem, self._lacking)
         current = Round(facts, self._writer, self._metrics)
+        self._held.clear()
         await current.look(self._prometheus.sampler(self._settings))
+        self._hold(current.held)
         await self._write_statuses(current)
+        self._known = current.facts.cluster
         if current.due:
             await asyncio.sleep(self._settle_s)
-            await self._recreate(current)
+            await self._evict(current.due)
 
-    async def _recreate(self, current: Round) -> None:
+    async def _evict(self, due: Sequence[Due]) -> None:
         # Once more, now: the webhook may have gone a moment ago.
         await self.probe.check()
         problem = self.probe.problem
         if problem:
             log.warning("nothing is evicted", extra={"problem": problem})
-        cluster = self._view.take()
-        known = current.facts.cluster
+        cluster, known = self._view.take(), self._known
         if problem or (cluster.settings, cluster.precedence) != (known.settings, known.precedence):
             # With other settings, the next round is due already.
-            await self._recreator.leave(current.due)
+            await self._recreator.leave(due)
             return
         facts = Facts.of(cluster, self._clock(), problem, self._lacking)
-        await self._recreator.evict_due(facts, current.due)
+        self._hold(await self._recreator.evict_due(facts, due))
 
     async def _write_statuses(self, current: Round) -> None:
         await do_each(lambda write: write(), list(self._status_writes(current)))
@@ -207,7 +245,10 @@ class Reconciler:
         facts = current.facts
         cluster = facts.cluster
         situation = PolicySituation(
-            frozenset(facts.rules.strategies), cluster.unreadable, facts.lacking
+            frozenset(facts.rules.strategies),
+            cluster.unreadable,
+            facts.lacking,
+            cluster.unknown_kinds,
         )
         for seen in cluster.documents.values():
             more: Mapping[str, object] = {}

@@ -34,6 +34,12 @@ def follow_owner(
     taken for the owner's.
     """
     states = tuple([_follow(state, observed, now) for state in known.policies])
+    moved = {
+        name
+        for old, new in zip(known.policies, states, strict=True)
+        for name, base in old.baseline.items()
+        if new.baseline.get(name) != base
+    }
     kept = {name for state in states for name in state.baseline}
     injected = _injected(observed.pods)
     lost = {
@@ -45,7 +51,11 @@ def follow_owner(
         # Of a recommendation that is gone. Whose it is doesn't matter: baselines are shared.
         first = states[0] if states else PolicyState(observed.policies[0].key)
         states = (replace(first, baseline={**first.baseline, **lost}), *states[1:])
-    return known if states == known.policies else replace(known, policies=states)
+    if states == known.policies:
+        return known
+    # What was written on top of another baseline may be what the owner writes now.
+    written = {name: amounts for name, amounts in known.written.items() if name not in moved}
+    return replace(known, policies=states, written=written)
 
 
 def _follow(state: PolicyState, observed: ObservedWorkload, now: datetime) -> PolicyState:

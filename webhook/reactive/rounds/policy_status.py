@@ -18,6 +18,7 @@ from webhook.model.rightsizing.times import format_time
 from webhook.reactive.observation.documents import SeenReactive
 
 MESSAGE_MAX_CHARS = 1024
+_STOPPED_NAMED = 3
 
 
 @dataclass(slots=True)
@@ -25,12 +26,18 @@ class Tally:
     """
     What came of one policy in a round: of how many workloads with GPUs it had to judge, for how
     many it recommends something, and what the first question came to that had no answer.
+
+    *passed_over* counts the workloads for which another policy comes first, so that this one is not
+    even evaluated. *stopped* are workloads that nothing is decided for, as what is stored under
+    their names is not theirs, with the reason.
     """
 
     workloads: int = 0
     recommending: int = 0
+    passed_over: int = 0
     asked: bool = False
     fault: PrometheusError | None = None
+    stopped: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +46,14 @@ class PolicySituation:
     What conditions of policies depend on.
 
     *lacking* are kinds whose CRD, as it is installed, does not know `scope.containers`, with the
-    reason why nothing is evicted.
+    reason why nothing is evicted. *unknown* are types of workloads that can't be looked at, with
+    the reason.
     """
 
     strategies: frozenset[DocumentKey]
     unreadable: frozenset[DocumentKey]
     lacking: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 def policy_conditions(
@@ -73,8 +82,12 @@ def _reachable(tally: Tally) -> StatusCondition:
         return StatusCondition(kind, "False", tally.fault.fault.value, tally.fault.message)
     if tally.asked:
         return StatusCondition(kind, "True", "Answered")
+    if tally.passed_over:
+        text = "it is not asked: another policy comes first for its workloads"
+        return StatusCondition(kind, "Unknown", "NotAsked", text)
+    text = "no pod of a workload in scope has a GPU"
     return StatusCondition(
-        kind, "Unknown", "NothingToAsk", "no pod of a workload in scope has a GPU"
+        kind, "Unknown", "NothingToAsk", "all of them are left alone" if tally.stopped else text
     )
 
 
@@ -95,7 +108,26 @@ def _ready(
     if lacking:
         return StatusCondition("Ready", "False", "ScopeContainersUnknown", lacking)
     text = f"workloads with GPUs: {tally.workloads}; with a recommendation: {tally.recommending}"
-    return StatusCondition("Ready", "True", "Evaluated", text)
+    if tally.passed_over:
+        text += f"; left to policies that come first: {tally.passed_over}"
+    unseen = [
+        situation.unknown[type_]
+        for type_ in policy.scope.workload_types
+        if type_ in situation.unknown
+    ]
+    text += f"; not looked at: {'; '.join(dict.fromkeys(unseen))}" if unseen else ""
+    if not tally.stopped:
+        return StatusCondition("Ready", "True", "Evaluated", text)
+    text += f"; left alone: {_name_stopped(tally.stopped)}"
+    # One object of a stranger does not speak for all the others.
+    is_ready = len(tally.stopped) < tally.workloads
+    return StatusCondition("Ready", str(is_ready), "RecommendationForeign", text)
+
+
+def _name_stopped(stopped: Mapping[str, str]) -> str:
+    told = [f"{workload} ({stopped[workload]})" for workload in sorted(stopped)[:_STOPPED_NAMED]]
+    more = len(stopped) - len(told)
+    return "; ".join([*told, f"and {more} more"] if more else told)
 
 
 def global_conditions(seen: SeenReactive, problem: str) -> tuple[StatusCondition, ...]:

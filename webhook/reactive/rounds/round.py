@@ -8,6 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,15 +16,17 @@ from webhook.errors import PrometheusError
 from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy, Strategy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.reactive.decisions.states import Readings
-from webhook.reactive.observation.sampling import NOTHING_TO_ASK, Sampler, wanted_of
+from webhook.reactive.observation.sampling import NOTHING_TO_ASK, Sampler
+from webhook.reactive.observation.wanted import wanted_of
 from webhook.reactive.observation.workloads import ObservedWorkload, observe
 from webhook.reactive.recreation.permission import may_evict
-from webhook.reactive.rounds.evaluate import Judgement, Samples, judge
+from webhook.reactive.rounds.evaluate import Judgement, Samples, evaluate
 from webhook.reactive.rounds.facts import Facts, strategies_of, surroundings_of
 from webhook.reactive.rounds.keeping import is_abandoned, is_worth_writing, key_of_workload, whose
 from webhook.reactive.rounds.ownership import follow_owner
 from webhook.reactive.rounds.policy_status import Tally
 from webhook.reactive.rounds.writing import Writer
+from webhook.reactive.rounds.written import recognise
 from webhook.telemetry.metrics import ReconcilerMetrics
 
 log = logging.getLogger("gatewright.reconcile")
@@ -66,6 +69,14 @@ async def do_each(
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A workload of which a pod is due and can't be evicted yet; it is looked at again *after*."""
+
+    due: Due
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Due:
     """
     A workload of which a pod may be evicted, and what was found out about it.
@@ -84,14 +95,15 @@ class Round:
     """
     One round by *facts*.
 
-    After `look`, *tallies* say what came of each policy, and *due* are the workloads of which a pod
-    may be evicted.
+    After `look`, *tallies* say what came of each policy, *due* are the workloads of which a pod
+    may be evicted, and *held* those of which one is to be when something has passed.
     """
 
     def __init__(self, facts: Facts, writer: Writer, metrics: ReconcilerMetrics) -> None:
         self.facts = facts
         self.tallies: dict[DocumentKey, Tally] = defaultdict(Tally)
         self.due: list[Due] = []
+        self.held: list[Held] = []
         self._writer = writer
         self._metrics = metrics
         self._always_fresh = False
@@ -119,7 +131,10 @@ class Round:
         facts = self.facts
         # The next round is due then.
         within_s = facts.rules.settings.check_interval.total_seconds()
-        sampling = sampler.sample(wanted_of(observed), facts.now, within_s=within_s)
+        wanted = wanted_of(
+            observed, facts.rules.precedence, multi_policy=facts.rules.settings.multi_policy
+        )
+        sampling = sampler.sample(wanted, facts.now, within_s=within_s)
         async with contextlib.aclosing(sampling):
             async for samples in sampling:
                 own = by_namespace[samples.namespace]
@@ -137,11 +152,18 @@ class Round:
             else:
                 extra = {"recommendation": known.name, "problem": foreign.problem}
                 log.warning("a recommendation is not ours to write", extra=extra)
+                for policy in observed.policies:
+                    tally = self.tallies[policy.key]
+                    tally.workloads += 1
+                    name = known.name.partition("/")[2]
+                    tally.stopped[str(workload)] = f"GpuRecommendation {name}: {foreign.problem}"
             return
         before = None if known is None else known.recommendation
         stored = before or GpuRecommendation(workload.namespace, workload.ref)
+        observed = recognise(observed, stored.status)
         status = follow_owner(stored.status, observed, facts.now)
-        judgement = judge(observed, replace(stored, status=status), samples, facts.rules, facts.now)
+        stored_now = replace(stored, status=status)
+        judgement = evaluate(observed, stored_now, samples, facts.rules, facts.now)
         self._count(observed, judgement, samples)
         new = replace(stored, status=judgement.status)
         around = surroundings_of(facts, observed, judgement.strategies)
@@ -167,23 +189,28 @@ class Round:
             if written is None:
                 return
             new = written
+        found = Due(observed, new, strategies_of(facts, observed, new))
         if is_due:
-            self.due.append(Due(observed, new, strategies_of(facts, observed, new)))
+            self.due.append(found)
+        elif recreation.retry_after is not None:
+            self.held.append(Held(found, recreation.retry_after))
 
     def _count(self, observed: ObservedWorkload, judgement: Judgement, samples: Samples) -> None:
-        for policy, evaluation in judgement.opinions:
+        heard = (*judgement.opinions, *judgement.trials)
+        for policy, evaluation in heard:
             outcome = evaluation.change.value if evaluation.evaluated else "not_evaluated"
             self._metrics.evaluations.labels(outcome).inc()
             tally = self.tallies[policy.key]
             tally.workloads += 1
             tally.recommending += evaluation.recommendation is not None
-        if not observed.evidence:
-            return
-        # Also of those that others come before: they are asked for all the same.
+        asked = {policy.key for policy, _ in heard}
         for policy in observed.policies:
             tally = self.tallies[policy.key]
-            tally.asked = True
-            tally.fault = tally.fault or samples.fault(policy)
+            if policy.key not in asked:
+                tally.passed_over += 1
+            elif observed.evidence:
+                tally.asked = True
+                tally.fault = tally.fault or samples.fault(policy)
 
     async def _withdraw(self, kept: set[str]) -> None:
         """

@@ -101,8 +101,8 @@ class Writer:
         more: Mapping[str, Any] | None = None,
     ) -> bool:
         """Put *conditions*, and *more*, into the status of the document *seen*."""
-        place = f"namespaces/{quote(seen.key.namespace)}/" if seen.key.namespace else ""
-        name = quote(seen.key.name)
+        place = f"namespaces/{quote(seen.key.namespace, safe='')}/" if seen.key.namespace else ""
+        name = quote(seen.key.name, safe="")
         path = f"/apis/{GROUP_VERSION}/{place}{PLURALS[seen.key.kind]}/{name}/status"
         body = {
             "metadata": {"resourceVersion": seen.resource_version},
@@ -133,11 +133,11 @@ class Writer:
 
 
 def _collection(namespace: str) -> str:
-    return f"/apis/{API_VERSION}/namespaces/{quote(namespace)}/{PLURAL}"
+    return f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
 
 
 def _path(recommendation: GpuRecommendation) -> str:
-    return f"{_collection(recommendation.namespace)}/{quote(recommendation.name)}"
+    return f"{_collection(recommendation.namespace)}/{quote(recommendation.name, safe='')}"
 
 
 class _StoredMetadata(msgspec.Struct, gc=False):

@@ -17,10 +17,16 @@ from typing import Any, TypeAlias
 from webhook.model.kinds import POLICY_GROUP, VERSION
 from webhook.model.rightsizing.amounts import format_amount
 from webhook.model.rightsizing.durations import format_duration
-from webhook.model.rightsizing.policies import MetricSource, ReactivePolicy, Signal
+from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.model.rightsizing.times import format_time
-from webhook.reactive.decisions.queries import quote_text
+from webhook.reactive.decisions.queries import (
+    NamespaceQuery,
+    WindowFunction,
+    build_query,
+    place_of,
+)
+from webhook.reactive.decisions.states import SeriesKey
 from webhook.reactive.observation.asking import Asking
 from webhook.reactive.observation.pods import SeenPod
 from webhook.reactive.observation.workloads import ObservedWorkload
@@ -30,8 +36,32 @@ from webhook.reactive.scenarios.specs import MINUTE
 # Queries under way at a time.
 _CONCURRENCY = 4
 
-# Pod, container, device: a value for each minute, None where there is no sample.
-Recorded: TypeAlias = Mapping[tuple[str, str, str], Sequence[Decimal | None]]
+_Labels: TypeAlias = frozenset[tuple[str, str]]
+# What Prometheus has and is no amount of usage: no sample, and a window with one has no mean.
+_NO_NUMBER = Decimal("NaN")
+
+# Of one pod, container, signal and device, so many entries at most. A container that is made anew
+# every minute, seen through an hour, has that many copies within one window; what is beyond is
+# merged, and told.
+MAX_COPIES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """
+    One copy of a series: *values* minute by minute, None where there is no sample.
+
+    *first* is the number of the first one's minute in `Span.minutes`. NaN is a value that is none.
+    One that *is_merged* is several copies, too many to be kept.
+    """
+
+    first: int
+    values: Sequence[Decimal | None]
+    is_merged: bool = False
+
+
+# By pod, container and device.
+Recorded: TypeAlias = Mapping[SeriesKey, Sequence[Copy]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +81,9 @@ class Span:
 def span_of(policy: ReactivePolicy, start: datetime, end: datetime) -> Span:
     """What has to be known to replay *policy* from *start* to *end*."""
     windows = [
-        window
+        settings.by(direction).window
         for settings in policy.signals.values()
-        for window in (settings.upsize.window, settings.scale_back.window)
+        for direction in Direction
     ]
     minutes = -(-max(windows) // MINUTE)
     return Span(start, end, minutes * MINUTE)
@@ -69,44 +99,83 @@ async def record(
     device_label: str,
 ) -> Mapping[Signal, Recorded]:
     """
-    What *policy* would have seen of *pods* (names), minute by minute.
+    What *policy* would have seen of *pods* (names), minute by minute, copy by copy.
+
+    A container that is made anew has another copy, which has a mean of its own.
 
     Raises:
+        SpecError: a name is none of Prometheus.
         PrometheusError: one of the questions has no answer.
     """
     turns = asyncio.Semaphore(_CONCURRENCY)
     names = frozenset(pods)
     minutes = span.minutes
 
-    async def at(
-        source: MetricSource, promql: str, time: datetime
-    ) -> list[tuple[tuple[str, str, str], Decimal]]:
+    async def at(query: NamespaceQuery, time: datetime) -> list[tuple[SeriesKey, _Labels, Decimal]]:
         async with turns:
-            samples = await prometheus.query(promql, at=time)
+            samples = await prometheus.query(query.promql, at=time)
         # At once, as the answers of a week of minutes are for all pods of the namespace.
         return [
-            ((pod, container, sample.labels.get(device_label, "")), sample.value)
+            (
+                key,
+                frozenset(sample.labels.items()),
+                _NO_NUMBER if sample.value is None else sample.value,
+            )
             for sample in samples
-            if (pod := sample.labels.get(source.pod_label, "")) in names
-            and (container := sample.labels.get(source.container_label, ""))
-            and sample.value is not None
+            if isinstance(key := place_of(query, sample.labels, names), tuple)
         ]
 
     found: dict[Signal, Recorded] = {}
     for signal, settings in policy.signals.items():
-        source = settings.source
-        labels = (source.namespace_label, source.pod_label, source.container_label, device_label)
-        by = ", ".join(dict.fromkeys(labels))
-        series = f"{source.metric}{{{source.namespace_label}={quote_text(namespace)}}}"
-        # The last sample of that minute: what is older belongs to another.
-        promql = f"max by ({by}) (last_over_time({series}[1m]))"
-        answers = await asyncio.gather(*[at(source, promql, time) for time in minutes])
-        values: dict[tuple[str, str, str], list[Decimal | None]] = {}
+        query = build_query(
+            settings.source,
+            namespace=namespace,
+            function=WindowFunction.LAST,
+            # What is older belongs to another minute.
+            window=MINUTE,
+            device_label=device_label,
+            apart=True,
+        )
+        answers = await asyncio.gather(*[at(query, time) for time in minutes])
+        copies: dict[SeriesKey, dict[_Labels, dict[int, Decimal]]] = {}
         for index, answer in enumerate(answers):
-            for key, value in answer:
-                values.setdefault(key, [None] * len(minutes))[index] = value
-        found[signal] = values
+            for key, labels, value in answer:
+                copies.setdefault(key, {}).setdefault(labels, {})[index] = value
+        apart = span.before // MINUTE
+        found[signal] = {key: list(_packed(own.values(), apart)) for key, own in copies.items()}
     return found
+
+
+def _packed(copies: Iterable[Mapping[int, Decimal]], apart: int) -> Iterator[Copy]:
+    """
+    *copies* (a value for each minute) in as few entries as may be, so that nothing changes.
+
+    What lies so many minutes *apart* that no window sees both can be one entry. Where there are
+    more entries than `MAX_COPIES`, the largest of what comes together counts, as of all copies.
+    """
+    entries: list[dict[int, Decimal]] = []
+    ends: list[int] = []
+    merged: set[int] = set()
+    for copy in sorted(copies, key=min):
+        fitting = [index for index, end in enumerate(ends) if min(copy) - end >= apart]
+        if not fitting and len(entries) < MAX_COPIES:
+            entries.append(dict(copy))
+            ends.append(max(copy))
+            continue
+        index = fitting[0] if fitting else min(range(len(ends)), key=lambda each: ends[each])
+        if not fitting:
+            merged.add(index)
+        for minute, value in copy.items():
+            entries[index][minute] = _larger(entries[index].get(minute, value), value)
+        ends[index] = max(ends[index], *copy)
+    for index, values in enumerate(entries):
+        first = min(values)
+        listed = [values.get(minute) for minute in range(first, ends[index] + 1)]
+        yield Copy(first, listed, is_merged=index in merged)
+
+
+def _larger(one: Decimal, other: Decimal) -> Decimal:
+    return other if one.is_nan() or other > one else one
 
 
 def scenario_of(
@@ -121,7 +190,7 @@ def scenario_of(
     workload = observed.workload
     described: dict[str, Any] = {
         "namespace": workload.namespace,
-        "kind": workload.kind,
+        "kind": workload.type,
         "name": workload.workload_name,
         "labels": dict(workload.labels),
     }
@@ -172,15 +241,15 @@ def _previous(
 
 
 def _samples(recorded: Mapping[Signal, Recorded], span: Span) -> Iterator[dict[str, Any]]:
-    since = f"-{format_duration(span.before)}"
     for signal, series in recorded.items():
-        for (pod, container, device), values in sorted(series.items()):
-            yield {
-                "pod": pod,
-                "container": container,
-                "signal": signal.value,
-                "gpu": device,
-                "from": since,
-                # As Prometheus prints them: in the text all of their digits are kept.
-                "values": [None if value is None else str(value) for value in values],
-            }
+        for (pod, container, device), copies in sorted(series.items()):
+            for copy in copies:
+                yield {
+                    "pod": pod,
+                    "container": container,
+                    "signal": signal.value,
+                    "gpu": device,
+                    "from": format_duration(copy.first * MINUTE - span.before),
+                    # As Prometheus prints them: in the text all of their digits are kept.
+                    "values": [None if value is None else str(value) for value in copy.values],
+                }

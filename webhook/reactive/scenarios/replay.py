@@ -9,13 +9,20 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from webhook.model.rightsizing.amounts import format_amount
-from webhook.model.rightsizing.policies import Direction, DocumentKey, ReactivePolicy, Signal
+from webhook.model.rightsizing.policies import (
+    Direction,
+    DocumentKey,
+    ReactivePolicy,
+    Signal,
+    Strategy,
+)
 from webhook.model.rightsizing.recommendations import Change
 from webhook.model.rightsizing.times import format_time
 from webhook.reactive.decisions.amounts import sum_of
 from webhook.reactive.decisions.bounding import bound
-from webhook.reactive.decisions.choose import Opinion, Selection, contributors
+from webhook.reactive.decisions.choose import Opinion, Selection, contributors, tried
 from webhook.reactive.decisions.decide import included_pods
+from webhook.reactive.decisions.grants import Grant, grants_of
 from webhook.reactive.decisions.judge import judge
 from webhook.reactive.decisions.scopes import ScopedWorkload, objection
 from webhook.reactive.decisions.states import (
@@ -27,6 +34,7 @@ from webhook.reactive.decisions.states import (
     SignalReport,
     WorkloadState,
 )
+from webhook.reactive.decisions.texts import name_pods
 from webhook.reactive.decisions.usage import IncludedPod, measure
 from webhook.reactive.decisions.windows import read_window
 from webhook.reactive.scenarios.scenario import Scenario, ScenarioWorkload
@@ -82,7 +90,7 @@ def replay(scenario: Scenario, source: SampleSource | None = None) -> Iterator[S
 
     *source* takes the place of the scenario's own samples.
     """
-    source = source or _OwnSamples(scenario)
+    source = source or OwnSamples(scenario)
     workloads = [_Workload(scenario, workload, source) for workload in scenario.workloads]
     for time in scenario.times:
         for workload in workloads:
@@ -90,7 +98,7 @@ def replay(scenario: Scenario, source: SampleSource | None = None) -> Iterator[S
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnSamples:
+class OwnSamples:
     """The samples of a scenario, looked through as Prometheus does."""
 
     scenario: Scenario
@@ -98,6 +106,7 @@ class _OwnSamples:
     def readings(
         self, policy: ReactivePolicy, workload: ScenarioWorkload, time: datetime
     ) -> Readings:
+        """What Prometheus would answer to the questions of *policy* about the pods."""
         return Readings.of(
             {
                 (signal, direction): self._answer(policy, signal, direction, workload, time)
@@ -114,17 +123,13 @@ class _OwnSamples:
         workload: ScenarioWorkload,
         time: datetime,
     ) -> Samples:
-        settings = policy.signals[signal]
-        by_direction = {
-            Direction.UPSIZE: settings.upsize.window,
-            Direction.SCALE_BACK: settings.scale_back.window,
-        }
+        window = policy.signals[signal].by(direction).window
         copies = [
             series
             for pod in workload.pods
             for series in self.scenario.series.get((signal, pod.name), ())
         ]
-        return read_window(direction, copies, time, by_direction[direction])
+        return read_window(direction, copies, time, window)
 
 
 class _Workload:
@@ -147,6 +152,9 @@ class _Workload:
         self._asked = contributors(
             self._policies, scenario.precedence, multi_policy=scenario.settings.multi_policy
         )
+        self._tried = tried(
+            self._policies, scenario.precedence, multi_policy=scenario.settings.multi_policy
+        )
         # What was recommended before is owed to those that can have done so.
         self._states: Mapping[DocumentKey, WorkloadState] = {
             policy.key: workload.state for policy in self._asked
@@ -155,7 +163,8 @@ class _Workload:
     def step(self, time: datetime) -> Step:
         """Evaluate it at *time*; the pods are recreated after that, if the scenario says so."""
         settings = self._scenario.settings
-        readings = {policy.key: self._readings(policy, time) for policy in self._asked}
+        asked = (*self._asked, *self._tried)
+        readings = {policy.key: self._readings(policy, time) for policy in asked}
         judged = judge(
             self._policies,
             self._states,
@@ -171,6 +180,7 @@ class _Workload:
             return self._unconcerned(time)
         policy, evaluation = judged.news
         recommended = self._in_order(selection)
+        grants = grants_of(judged, self._pods)
         included = included_pods(policy, self._pods)
         opinions = judged.opinions if settings.multi_policy else [judged.news]
         step = Step(
@@ -182,11 +192,16 @@ class _Workload:
             usage=_usage(policy, included, readings[policy.key]),
             baseline=self._baseline(opinions),
             recommended=recommended or None,
-            reasons=(*evaluation.reasons, *selection.reasons, *self._held(selection)),
+            reasons=(
+                *evaluation.reasons,
+                *selection.reasons,
+                *self._held(selection, grants),
+                *[_tried(each) for each in judged.trials],
+            ),
         )
         acts = selection.acts and settings.automation_enabled
         if acts and self._scenario.recreate is Recreate.IMMEDIATELY:
-            self._pods = [_recreated(pod, recommended, time) for pod in self._pods]
+            self._pods = [_recreated(pod, grants, time) for pod in self._pods]
         return step
 
     def _unconcerned(self, time: datetime) -> Step:
@@ -212,22 +227,31 @@ class _Workload:
             found = {**evaluation.baseline, **found}
         return found
 
-    def _held(self, selection: Selection) -> Iterator[str]:
+    def _held(self, selection: Selection, grants: Mapping[str, Grant]) -> Iterator[str]:
         """What a cluster would make of it. The scenario itself says whether pods take it over."""
         if not selection.acts:
             yield "the policy only recommends"
         elif not self._scenario.settings.automation_enabled:
             yield "automation is switched off by the GlobalConfiguration"
-        for name, target in selection.targets.items():
-            strategy = self._scenario.strategies.get(target.policy.strategy)
-            if strategy is None:
-                continue
+        # Of a Deployment with two hundred pods each reason is said once.
+        held: dict[tuple[str, str], list[str]] = {}
+        for name, grant in grants.items():
+            strategy = self._scenario.strategies.get(grant.target.policy.strategy)
             for pod in self._pods:
                 if name in pod.allocations:
-                    current = {name: pod.allocations[name]}
-                    bounded = bound({name: target.amount}, current, strategy)
-                    for reason in bounded.reasons.get(name, ()):
-                        yield f"in a cluster, container {name} of pod {pod.name}: {reason}"
+                    for reason in _holds(name, grant, pod.allocations[name], strategy):
+                        held.setdefault((name, reason), []).append(pod.name)
+        for (name, reason), pods in held.items():
+            yield f"in a cluster, container {name} of {name_pods(pods)}: {reason}"
+
+
+def _tried(trial: Opinion) -> str:
+    """What a policy that only recommends would have said beside those that count."""
+    policy, evaluation = trial
+    found = evaluation.recommendation
+    amounts = {} if found is None else found.containers
+    each = ", ".join([f"{name} {format_amount(amount)}" for name, amount in amounts.items()])
+    return f"{policy.key} is tried beside it: it recommends {each or 'nothing'}"
 
 
 def _usage(
@@ -241,10 +265,22 @@ def _usage(
     return found
 
 
-def _recreated(pod: ObservedPod, amounts: Mapping[str, Decimal], time: datetime) -> ObservedPod:
-    """*pod*, or a new one of that name if it differs from what is recommended."""
+def _holds(
+    name: str, grant: Grant, has: Decimal | None, strategy: Strategy | None
+) -> Iterator[str]:
+    """What would keep a container that *has* so much from what it is granted."""
+    objection = grant.objection(has)
+    if objection:
+        yield objection
+    if strategy is not None:
+        amount = grant.baseline if objection else grant.target.amount
+        yield from bound({name: amount}, {name: has}, strategy).reasons.get(name, ())
+
+
+def _recreated(pod: ObservedPod, grants: Mapping[str, Grant], time: datetime) -> ObservedPod:
+    """*pod*, or a new one of that name if it differs from what it is granted."""
     allocations = {
-        name: amount if amount is None else amounts.get(name, amount)
+        name: grants[name].target.amount if name in grants and amount is not None else amount
         for name, amount in pod.allocations.items()
     }
     return pod if allocations == pod.allocations else ObservedPod(pod.name, time, allocations)

@@ -34,6 +34,7 @@ from webhook.model.rightsizing.policies import (
     Signal,
     Strategy,
 )
+from webhook.model.rightsizing.workload_types import read_type
 from webhook.reactive.decisions.scopes import ScopedWorkload
 from webhook.reactive.decisions.states import Baseline, ObservedPod, Recommendation, WorkloadState
 from webhook.reactive.decisions.windows import Series
@@ -154,7 +155,7 @@ def check_scenario(value: Mapping[str, Any]) -> tuple[Sequence[SpecError], Seque
     if spec is None:
         return problems, ()
     step = GlobalSettings().check_interval if spec.step is None else spec.step
-    return [*problems, *_judge(spec, step)], list(_unknown_series(spec))
+    return [*problems, *_judge(spec, step)], [*_unknown_kinds(spec), *_unknown_series(spec)]
 
 
 def _at(manifest: Manifest, problem: SpecError) -> SpecError:
@@ -260,7 +261,8 @@ def _build(
     series: dict[tuple[Signal, str], list[Series]] = {}
     for entry in spec.samples:
         series.setdefault((entry.signal, entry.pod), []).append(_series(entry, spec.start))
-    unknown = [str(_at(manifest, warning)) for warning in _unknown_series(spec)]
+    doubts = [*_unknown_kinds(spec), *_unknown_series(spec)]
+    unknown = [str(_at(manifest, warning)) for warning in doubts]
     return Scenario(
         policies=tuple(documents.policies),
         strategies=documents.strategies,
@@ -308,8 +310,24 @@ def _workload(spec: WorkloadSpec, start: datetime) -> ScenarioWorkload:
         {name: Baseline(amount, start, "scenario") for name, amount in previous.baseline.items()},
         Recommendation(previous.containers, previous.driver) if previous.containers else None,
     )
-    ref = ScopedWorkload(spec.namespace, spec.kind, spec.name, spec.labels)
+    ref = ScopedWorkload(spec.namespace, _type(spec.kind), spec.name, spec.labels)
     return ScenarioWorkload(ref, state, tuple(_pod(pod, start) for pod in spec.pods))
+
+
+def _type(kind: str) -> str:
+    """*kind* as `scope.workloadTypes` names it; one that it can't name is nobody's."""
+    try:
+        return read_type(kind)
+    except ValueError:
+        return kind
+
+
+def _unknown_kinds(spec: ScenarioSpec) -> Iterator[SpecError]:
+    for index, workload in enumerate(spec.workloads):
+        try:
+            read_type(workload.kind)
+        except ValueError as error:
+            yield SpecError(f"spec.workloads[{index}].kind", str(error))
 
 
 def _pod(spec: PodSpec, start: datetime) -> ObservedPod:

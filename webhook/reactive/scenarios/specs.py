@@ -17,7 +17,7 @@ from webhook.errors import QuantityError
 from webhook.model.documents import Spec
 from webhook.model.quantity import parse_quantity
 from webhook.model.rightsizing.amounts import EXACT
-from webhook.model.rightsizing.durations import parse_duration
+from webhook.model.rightsizing.durations import read_duration
 from webhook.model.rightsizing.policies import Signal
 from webhook.model.rightsizing.times import read_time
 from webhook.model.values import json_type
@@ -50,12 +50,6 @@ def _read_optional_amount(value: Any) -> Any:
     return None if value is None else _read_amount(value)
 
 
-def _read_duration(value: Any) -> Any:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a duration such as 30m, got {json_type(value)}")
-    return parse_duration(value)
-
-
 def _read_optional_time(value: Any) -> Any:
     return None if value is None else read_time(value)
 
@@ -85,7 +79,7 @@ def _read_object(value: Any) -> Any:
 Name = Annotated[str, BeforeValidator(_read_name)]
 Amount = Annotated[Decimal, BeforeValidator(_read_amount)]
 OptionalValue = Annotated[Decimal | None, Field(allow_inf_nan=True), BeforeValidator(_read_value)]
-Duration = Annotated[timedelta, BeforeValidator(_read_duration)]
+Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 Time = Annotated[datetime, BeforeValidator(read_time)]
 
 

@@ -1,0 +1,114 @@
+"""
+How the cost of a review grows: with policies, containers, the size of the object, and namespaces.
+
+    python -m benchmarks.growth [--reviews 200] [--json FILE]
+
+The engine alone, on a clean job. Only one thing grows at a time; each row is told as a multiple of
+the first of its group. Policies beside those that count concern other kinds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from benchmarks import work
+from benchmarks.engine import EngineResult, measure
+from benchmarks.table import describe_machine, show, write_json
+from tests.builders import make_snapshot
+from webhook.store.snapshot import Snapshot
+
+POLICIES = (1, 10, 100, 1000)
+CONTAINERS = (1, 2, 10, 50, 200)
+OBJECT_BYTES = (5_000, 50_000, 500_000, 2_000_000)
+NAMESPACES = (10, 100, 1000, 5000)
+# A large object takes long, and the shortest of few tells as much.
+MAX_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthResult:
+    """*size* of what grows. *ratio*: the time of the engine by that of the group's first row."""
+
+    grows: str
+    size: int
+    body_bytes: int
+    total_us: float
+    ratio: float
+
+
+def measure_all(reviews: int) -> list[GrowthResult]:
+    snapshot = make_snapshot(*work.policies())
+    job = work.review(work.job())
+    base = len(job)
+    groups: Mapping[str, Iterator[tuple[int, bytes, Snapshot]]] = {
+        "policies of other kinds": (
+            (count, job, make_snapshot(*work.policies(), *work.unrelated_policies(count)))
+            for count in POLICIES
+        ),
+        "containers of a role": (
+            (count, work.review(work.job(containers=count)), snapshot) for count in CONTAINERS
+        ),
+        "bytes of text in the object": (
+            (size, work.review(work.job(padding=size - base)), snapshot) for size in OBJECT_BYTES
+        ),
+        "namespaces": (
+            (count, job, replace(snapshot, namespaces=_namespaces(count))) for count in NAMESPACES
+        ),
+    }
+    return [result for name, rows in groups.items() for result in _measure(name, rows, reviews)]
+
+
+def _namespaces(count: int) -> dict[str, dict[str, str]]:
+    """So many, each with the labels that a platform gives them."""
+    names = [work.NAMESPACE, *[f"team-{i}" for i in range(count - 1)]]
+    return {name: {"kubernetes.io/metadata.name": name, "team": name} for name in names}
+
+
+def _measure(
+    name: str, rows: Iterator[tuple[int, bytes, Snapshot]], reviews: int
+) -> Iterator[GrowthResult]:
+    first: EngineResult | None = None
+    for size, body, snapshot in rows:
+        found = measure(name, body, snapshot, min(reviews, max(5, MAX_BYTES // len(body))))
+        first = first or found
+        ratio = round(found.total_us / first.total_us, 2)
+        yield GrowthResult(name, size, len(body), round(found.total_us, 1), ratio)
+
+
+def rows(results: list[GrowthResult]) -> list[tuple[str, ...]]:
+    """The table, its head first."""
+    return [
+        ("what grows", "size", "bytes", "total µs", "x first"),
+        *[
+            (
+                result.grows,
+                f"{result.size}",
+                f"{result.body_bytes}",
+                f"{result.total_us:.0f}",
+                f"{result.ratio:.2f}",
+            )
+            for result in results
+        ],
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.growth", description="Measure how the cost of a review grows."
+    )
+    parser.add_argument("--reviews", metavar="N", type=int, default=200)
+    parser.add_argument("--json", metavar="FILE", help="write the results there as well")
+    args = parser.parse_args()
+    results = measure_all(args.reviews)
+    show(rows(results))
+    print(describe_machine())
+    if args.json:
+        written: dict[str, Any] = {"growth": [asdict(result) for result in results]}
+        write_json(args.json, written)
+
+
+if __name__ == "__main__":
+    main()

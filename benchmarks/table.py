@@ -1,0 +1,39 @@
+"""Results as a table for people and as JSON for comparing; and the machine that they are of."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def show(rows: Sequence[Sequence[str]]) -> None:
+    """Print *rows*, the first being the head; all columns but the first stand to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  ".join(cells))
+    print()
+
+
+def write_json(path: str, results: dict[str, Any]) -> None:
+    """Write *results* with the machine that they were measured on."""
+    text = json.dumps({"machine": describe_machine(), **results}, indent=1)
+    Path(path).write_text(f"{text}\n")
+
+
+def describe_machine() -> str:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        model = names[0] if names else model
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return (
+        f"{os.cpu_count()} x {model}, {platform.system()}, Python {platform.python_version()}{load}"
+    )

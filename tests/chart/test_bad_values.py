@@ -1,0 +1,176 @@
+"""Values that can't be, or contradict each other, are refused with a text that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.chart.helm import MAJORS, NAMESPACE, Major, Values, template
+
+pytestmark = pytest.mark.slow
+
+PDB = "podDisruptionBudget"
+
+
+def nested(path: str, value: Any) -> Values:
+    """`{"a": {"b": value}}` of `a.b`."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    found: Values = value
+    return found
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("replicas", 2, id="unknown"),
+        pytest.param("server.loglevel", "info", id="misspelt-below"),
+        pytest.param("replicaCount", 0, id="no-replica"),
+        pytest.param("replicaCount", "2", id="text-for-a-number"),
+        pytest.param("image.digest", "sha256:1234", id="half-a-digest"),
+        pytest.param("image.pullPolicy", "always", id="pull-policy"),
+        pytest.param("certificates.mode", "cert-manager", id="mode"),
+        pytest.param("certificates.own.lifetime", "90d", id="days"),
+        pytest.param("registrations.timeoutSeconds", 31, id="longer-than-kubernetes-allows"),
+        pytest.param("registrations.validating.failurePolicy", "fail", id="failure-policy"),
+        pytest.param("registrations.excludedNamespaces", "team-a", id="no-list"),
+        pytest.param("server.trustedControllers", ["a,b"], id="comma"),
+        pytest.param("reconciler.prometheus.url", "prometheus:9090", id="no-url"),
+        pytest.param("networkPolicy.apiServerPorts", [], id="no-way-to-the-api-server"),
+    ],
+)
+def test_the_schema_refuses(major: Major, path: str, value: Any) -> None:
+    done = template(major, nested(path, value))
+
+    assert done.returncode == 1
+    assert "values don't meet the specifications of the schema" in done.stderr
+    # The place, as Helm 3 or Helm 4 writes it; of an unknown name it is the object's and the name.
+    *above, name = path.split(".")
+    told = done.stderr.replace("/", ".")
+    assert path in told or (name in told and ".".join(above) in told)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        pytest.param(
+            {"replicaCount": 1},
+            "podDisruptionBudget.minAvailable 1 with replicaCount 1 lets no node be drained",
+            id="one-replica-that-must-stay",
+        ),
+        pytest.param(
+            {"replicaCount": 3, PDB: {"minAvailable": 3}},
+            "podDisruptionBudget.minAvailable 3 with replicaCount 3",
+            id="all-replicas-must-stay",
+        ),
+        pytest.param({PDB: {"minAvailable": "100%"}}, "minAvailable 100% with", id="all-of-them"),
+        pytest.param({PDB: {"maxUnavailable": 0}}, "maxUnavailable 0 lets no node", id="none"),
+        pytest.param({PDB: {"maxUnavailable": "0%"}}, "maxUnavailable 0% lets no", id="0-percent"),
+        pytest.param(
+            {PDB: {"minAvailable": None}},
+            "podDisruptionBudget needs minAvailable or maxUnavailable",
+            id="neither",
+        ),
+        pytest.param(
+            {"certificates": {"mode": "existingSecret"}},
+            "certificates.mode existingSecret needs certificates.existingSecret.name",
+            id="which-secret",
+        ),
+        pytest.param(
+            {"certificates": {"existingSecret": {"name": "mine"}}},
+            "certificates.existingSecret.name is given, but certificates.mode is own",
+            id="a-secret-that-nobody-reads",
+        ),
+        pytest.param(
+            {"certificates": {"certManager": {"issuerRef": {"name": "ca"}}}},
+            "certificates.certManager.issuerRef.name is given, but certificates.mode is own",
+            id="an-issuer-that-nobody-asks",
+        ),
+        pytest.param(
+            {"certificates": {"own": {"lifetime": "100h", "caLifetime": "99h"}}},
+            "certificates.own.lifetime 100h is longer than certificates.own.caLifetime 99h",
+            id="longer-than-its-authority",
+        ),
+        pytest.param(
+            {
+                "certificates": {
+                    "mode": "certManager",
+                    "certManager": {"duration": "24h", "renewBefore": "24h"},
+                }
+            },
+            "certificates.certManager.renewBefore 24h is no shorter than",
+            id="renewed-without-end",
+        ),
+        pytest.param(
+            {"serviceAccount": {"create": False}},
+            "serviceAccount.create=false needs serviceAccount.name",
+            id="whose-account",
+        ),
+        pytest.param(
+            {"reconciler": {"prometheus": {"tokenSecret": {"name": "token"}}}},
+            "tokenSecret.name needs reconciler.prometheus.url",
+            id="a-token-for-nobody",
+        ),
+        pytest.param(
+            {"podLabels": {"app.kubernetes.io/name": "mine"}},
+            "podLabels must not hold app.kubernetes.io/name",
+            id="labels-by-which-pods-are-found",
+        ),
+        pytest.param(
+            {"registrations": {"excludedNamespaces": ["default"]}},
+            "namespace default is left out of the webhooks",
+            id="a-test-that-sees-nothing",
+        ),
+        pytest.param(
+            {"tests": {"namespace": NAMESPACE}},
+            f"namespace {NAMESPACE} is left out of the webhooks",
+            id="a-test-in-our-own-namespace",
+        ),
+    ],
+)
+def test_a_contradiction_is_refused(major: Major, values: Values, text: str) -> None:
+    done = template(major, values)
+
+    assert done.returncode == 1
+    assert text in done.stderr
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_all_contradictions_are_told_at_once(major: Major) -> None:
+    values = {"replicaCount": 1, "certificates": {"mode": "existingSecret"}}
+    done = template(major, values)
+
+    assert "\n- podDisruptionBudget.minAvailable 1" in done.stderr
+    assert "\n- certificates.mode existingSecret" in done.stderr
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"replicaCount": 1, PDB: {"enabled": False}}, id="no-budget"),
+        pytest.param({"replicaCount": 1, PDB: {"maxUnavailable": 1}}, id="one-may-go"),
+        pytest.param({"replicaCount": 4, PDB: {"minAvailable": "50%"}}, id="half-of-them"),
+        pytest.param(
+            {"certificates": {"mode": "existingSecret", "existingSecret": {"name": "mine"}}},
+            id="a-secret",
+        ),
+        pytest.param(
+            {"certificates": {"own": {"lifetime": "10m", "caLifetime": "1h30m"}}}, id="minutes"
+        ),
+        pytest.param({"serviceAccount": {"create": False, "name": "mine"}}, id="account"),
+    ],
+)
+def test_what_fits_together_is_rendered(major: Major, values: Values) -> None:
+    assert template(major, values).returncode == 0
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_an_older_kubernetes_is_refused(major: Major) -> None:
+    done = template(major, {}, "--kube-version", "1.27.9")
+
+    assert done.returncode == 1
+    assert "1.28" in done.stderr
