@@ -7,6 +7,8 @@
 #   make format      format the code and mend what ruff can
 #   make changelog   what has changed since the last release
 #   make bench       how long a review takes, and what large clusters cost
+#   make fuzz        input that nobody would write, much of it
+#   make soak        twice as many reviews as can be answered, for ten minutes
 #   make clean       remove .venv and what tools left
 
 SHELL := /bin/sh
@@ -20,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo test check serve playground format changelog constraints clean bench
+.PHONY: help demo test check serve playground format changelog constraints clean bench fuzz soak
 
 $(STAMP): pyproject.toml .ci/constraints.txt
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -62,10 +64,15 @@ check: $(STAMP)
 
 test: check
 	$(BIN)/python -m tests.controlplane build
-	$(BIN)/pytest -q -n 2 -m slow tests/unit tests/api tests/golden tests/chart
-	@# Those that measure time have the machine to themselves.
-	$(BIN)/pytest -q -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_availability.py
-	$(BIN)/pytest -q tests/load tests/e2e/test_availability.py
+	$(BIN)/pytest -q -n 2 -m slow tests/unit tests/api tests/golden tests/chart tests/fuzz
+	$(BIN)/pytest -q tests/load tests/e2e
+
+# Other examples each time, and fifty times as many as `make test` tries.
+fuzz: $(STAMP)
+	$(BIN)/pytest -q -n 2 tests/fuzz --hypothesis-profile=long
+
+soak: $(STAMP)
+	$(BIN)/python -m tests.load.overload
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks --json benchmarks/last.json

@@ -30,8 +30,8 @@ from webhook.telemetry.metrics import (
 
 # By label, or by metric and label where it differs.
 LABELS: Mapping[str | tuple[str, str], Iterable[str]] = {
-    # The third is the command line's, where nobody counts.
-    "phase": [phase.value for phase in Phase if phase is not Phase.REVIEW],
+    # The others are the command line's and the scan's, where nobody counts.
+    "phase": [Phase.MUTATE.value, Phase.VALIDATE.value],
     "operation": [Operation.CREATE.value, Operation.UPDATE.value, OTHER],
     "dry_run": ["true", "false"],
     "rule": [rule.value for rule in Rule],

@@ -39,6 +39,19 @@ def nested(path: str, value: Any) -> Values:
         pytest.param("server.trustedControllers", ["a,b"], id="comma"),
         pytest.param("reconciler.prometheus.url", "prometheus:9090", id="no-url"),
         pytest.param("networkPolicy.apiServerPorts", [], id="no-way-to-the-api-server"),
+        # Null takes a default away, and what is rendered without it may be valid all the same: a
+        # right on every webhook configuration.
+        pytest.param("registrations.name", None, id="registrations-of-no-name"),
+        pytest.param("registrations.validating.failurePolicy", None, id="no-failure-policy"),
+        pytest.param("registrations.excludedNamespaces", None, id="null-for-a-list"),
+        pytest.param("server.resources", None, id="no-resources"),
+        pytest.param("podSecurityContext", None, id="no-security-context"),
+        pytest.param("crds", None, id="null-for-a-group"),
+        pytest.param("server.scope.departmentLabel", "my department", id="no-label"),
+        pytest.param("server.scope.projectLabel", ["a/b/c"], id="no-label-in-a-list"),
+        pytest.param("server.cluster", "prod ", id="a-space-that-nobody-sees"),
+        pytest.param("server.cluster", "prod\nb", id="two-lines"),
+        pytest.param("fullnameOverride", "1st", id="no-name-for-a-service"),
     ],
 )
 def test_the_schema_refuses(major: Major, path: str, value: Any) -> None:
@@ -67,6 +80,12 @@ def test_the_schema_refuses(major: Major, path: str, value: Any) -> None:
             id="all-replicas-must-stay",
         ),
         pytest.param({PDB: {"minAvailable": "100%"}}, "minAvailable 100% with", id="all-of-them"),
+        pytest.param({PDB: {"minAvailable": "80%"}}, "minAvailable 80% with", id="80-percent-of-2"),
+        pytest.param(
+            {"replicaCount": 100, PDB: {"minAvailable": "100%"}},
+            "minAvailable 100% with replicaCount 100",
+            id="100-percent-of-100",
+        ),
         pytest.param({PDB: {"maxUnavailable": 0}}, "maxUnavailable 0 lets no node", id="none"),
         pytest.param({PDB: {"maxUnavailable": "0%"}}, "maxUnavailable 0% lets no", id="0-percent"),
         pytest.param(
@@ -95,6 +114,46 @@ def test_the_schema_refuses(major: Major, path: str, value: Any) -> None:
             id="longer-than-its-authority",
         ),
         pytest.param(
+            {"certificates": {"own": {"lifetime": "2h", "caLifetime": "1h59m59.5s"}}},
+            "certificates.own.lifetime 2h is longer than certificates.own.caLifetime 1h59m59.5s",
+            id="longer-than-its-authority-in-other-units",
+        ),
+        pytest.param(
+            {"certificates": {"own": {"lifetime": "0h"}}},
+            "certificates.own.lifetime 0h must be from 10s to 9552h",
+            id="a-certificate-that-never-lives",
+        ),
+        pytest.param(
+            {"certificates": {"own": {"caLifetime": "175201h"}}},
+            "certificates.own.caLifetime 175201h must be from 10s to 175200h",
+            id="an-authority-for-ever",
+        ),
+        pytest.param(
+            {"server": {"reports": {"scanPeriod": "0s"}}},
+            "server.reports.scanPeriod 0s must be from 1s to 168h",
+            id="looks-without-end",
+        ),
+        pytest.param(
+            {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "0%", "maxSurge": 0}}},
+            "with maxUnavailable and maxSurge 0 no Pod could ever be replaced",
+            id="an-upgrade-that-never-begins",
+        ),
+        pytest.param(
+            {"reconciler": {"prometheus": {"url": "http://prometheus:65536"}}},
+            "reconciler.prometheus.url: there is no port 65536",
+            id="beyond-all-ports",
+        ),
+        pytest.param(
+            {
+                "certificates": {
+                    "mode": "certManager",
+                    "certManager": {"duration": "1h", "renewBefore": "90m"},
+                }
+            },
+            "certificates.certManager.renewBefore 90m is no shorter than",
+            id="renewed-without-end-in-other-units",
+        ),
+        pytest.param(
             {
                 "certificates": {
                     "mode": "certManager",
@@ -103,6 +162,26 @@ def test_the_schema_refuses(major: Major, path: str, value: Any) -> None:
             },
             "certificates.certManager.renewBefore 24h is no shorter than",
             id="renewed-without-end",
+        ),
+        pytest.param(
+            {"image": {"repository": "REGISTRY/gatewright"}},
+            "image.repository REGISTRY/gatewright has capital letters",
+            id="an-image-in-capitals",
+        ),
+        pytest.param(
+            {"server": {"jq": {"deadlineSeconds": 6}}},
+            "server.jq.deadlineSeconds 6 is no shorter than registrations.timeoutSeconds 5",
+            id="a-query-that-outlives-its-review",
+        ),
+        pytest.param(
+            {"server": {"jq": {"deadlineSeconds": 1}}, "registrations": {"timeoutSeconds": 1}},
+            "server.jq.deadlineSeconds 1 is no shorter than registrations.timeoutSeconds 1",
+            id="a-query-as-long-as-its-review",
+        ),
+        pytest.param(
+            {"crds": {"install": False, "adopt": True}},
+            "crds.adopt takes CRDs over that the chart installs, and crds.install is false",
+            id="crds-that-nobody-installs",
         ),
         pytest.param(
             {"serviceAccount": {"create": False}},
@@ -154,6 +233,20 @@ def test_all_contradictions_are_told_at_once(major: Major) -> None:
         pytest.param({"replicaCount": 1, PDB: {"enabled": False}}, id="no-budget"),
         pytest.param({"replicaCount": 1, PDB: {"maxUnavailable": 1}}, id="one-may-go"),
         pytest.param({"replicaCount": 4, PDB: {"minAvailable": "50%"}}, id="half-of-them"),
+        pytest.param({"replicaCount": 3, PDB: {"minAvailable": "66%"}}, id="two-of-three"),
+        pytest.param({"replicaCount": 6, PDB: {"minAvailable": "80%"}}, id="five-of-six"),
+        pytest.param({PDB: {"minAvailable": "0%"}}, id="none-must-stay"),
+        pytest.param({"image": {"repository": "localhost:5000/gatewright"}}, id="a-port"),
+        pytest.param({"server": {"jq": {"deadlineSeconds": 4.5}}}, id="a-long-query"),
+        pytest.param({"crds": {"install": False}}, id="no-crds"),
+        # Without a cluster nobody knows what it has.
+        pytest.param(
+            {
+                "certificates": {"mode": "certManager"},
+                "monitoring": {"serviceMonitor": {"enabled": True}},
+            },
+            id="products-that-may-be-there",
+        ),
         pytest.param(
             {"certificates": {"mode": "existingSecret", "existingSecret": {"name": "mine"}}},
             id="a-secret",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,12 @@ def test_no_secret_is_made(example: Path | None) -> None:
         pytest.param("gate", {"nameOverride": "door"}, "gate-door", id="other-name"),
         pytest.param("gate", {"fullnameOverride": "door"}, "door", id="other-full-name"),
         pytest.param("g" * 53, {}, "g" * 50, id="cut"),
+        pytest.param("g" * 47 + "--g", {"nameOverride": "g"}, "g" * 47 + "--g", id="just-fits"),
+        pytest.param("g" * 47 + "---gg", {"nameOverride": "g"}, "g" * 47, id="cut-at-hyphens"),
+        pytest.param("gate.v1", {}, "gate-v1-gatewright", id="a-dot-which-no-service-has"),
+        pytest.param("gatewright.v1", {}, "gatewright-v1", id="contains-it-and-a-dot"),
+        pytest.param("1.2", {}, "gatewright-1-2-gatewright", id="begins-with-a-digit"),
+        pytest.param("123", {"nameOverride": "123"}, "gatewright-123", id="a-number"),
     ],
 )
 def test_objects_are_named_as_helm_users_expect(release: str, values: Values, name: str) -> None:
@@ -129,6 +138,59 @@ def test_objects_are_named_as_helm_users_expect(release: str, values: Values, na
     for each in manifests:
         if each["kind"] != "CustomResourceDefinition":
             assert len(each["metadata"]["name"]) <= 63
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize("word", ["123", "1e3", "true", "on", "null", "0x1f"])
+def test_a_name_stays_a_text_whatever_yaml_takes_it_for(major: Major, word: str) -> None:
+    secret = {"secretName": word, "key": word}
+    named = {"name": word, "key": word}
+    values: Values = {
+        "nameOverride": word,
+        "image": {"repository": "gate", "tag": word},
+        "imagePullSecrets": [{"name": word}],
+        "certificates": {"mode": "existingSecret", "existingSecret": {"name": word}},
+        "registrations": {"name": word, "excludedNamespaces": [word]},
+        "server": {"cluster": word, "clientCa": secret},
+        "reconciler": {
+            "prometheus": {"url": "http://p", "tokenSecret": named, "caConfigMap": named}
+        },
+        "serviceAccount": {"name": word},
+        "priorityClassName": word,
+        "networkPolicy": {"enabled": True},
+        "monitoring": {
+            name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")
+        },
+    }
+    arguments = ("template", word, str(CHART), "--namespace", word, "--values", "-")
+    done = run_helm(major, *arguments, stdin=json.dumps(values))
+    assert done.returncode == 0, done.stderr
+    manifests = parse_manifests(done.stdout)
+
+    assert the_one(manifests, "Role")["metadata"]["namespace"] == word
+    assert [
+        (each["kind"], path, value)
+        for each in manifests
+        if each["kind"] != "CustomResourceDefinition"
+        for path, value in leaves_of(each)
+        if not isinstance(value, str) and NAMING.search(path)
+    ] == []
+
+
+# Where Kubernetes takes text only.
+NAMING = re.compile(r"(?i)(name|namespace|names|values|key|image|args)(\[\d+\])?$|abels\.")
+
+
+def leaves_of(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """What is in *node*, with its path."""
+    if isinstance(node, dict):
+        for name, child in node.items():
+            yield from leaves_of(child, f"{path}.{name}")
+    elif isinstance(node, list):
+        for at, child in enumerate(node):
+            yield from leaves_of(child, f"{path}[{at}]")
+    else:
+        yield path, node
 
 
 # --- safety ---
@@ -325,6 +387,45 @@ def test_the_commands_take_what_they_are_told(values: Values) -> None:
             **{each["name"]: each.get("value", "platform") for each in containers[name]["env"]},
         }
         assert load(flags_of(containers[name]["args"][1:], options), environment) is not None
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("prod #1", id="what-begins-a-comment"),
+        pytest.param("eu: prod", id="what-makes-a-map"),
+        pytest.param("*", id="an-alias"),
+        pytest.param('it\'s "prod"', id="quotes"),
+        pytest.param("a\\nb", id="backslash"),
+        pytest.param("$(HOSTNAME) $HOME $$(X)", id="variables-of-kubernetes"),
+        pytest.param("{{ .Release.Name }}", id="a-template"),
+        pytest.param("Köln", id="more-than-ascii"),
+    ],
+)
+def test_a_command_is_told_what_the_value_says(major: Major, text: str) -> None:
+    values = {
+        "server": {"cluster": text, "trustedControllers": [text]},
+        "reconciler": {"prometheus": {"url": f"http://prometheus/{text}"}},
+    }
+    told = [
+        argument
+        for container in pods_of(render(values, major=major))[0]["containers"]
+        for argument in container["args"]
+    ]
+
+    wanted = {
+        f"--cluster-name={text}",
+        f"--trusted-controllers={text}",
+        f"--prometheus-url=http://prometheus/{text}",
+    }
+    assert wanted <= {as_kubernetes_starts_it(argument) for argument in told}
+
+
+def as_kubernetes_starts_it(argument: str) -> str:
+    """With no variable around: `$$` is `$`, and `$(NAME)` would be replaced."""
+    assert re.sub(r"\$\$", "", argument).count("$(") == 0
+    return argument.replace("$$", "$")
 
 
 def flags_of(arguments: list[str], options: tuple[Option, ...]) -> dict[str, Any]:
@@ -549,6 +650,16 @@ def test_without_an_issuer_the_chart_makes_an_authority() -> None:
     assert "selfSigned" in issuers[authority["issuerRef"]["name"]]
     issuer = issuers[certificates[NAME]["issuerRef"]["name"]]
     assert issuer == {"ca": {"secretName": authority["secretName"]}}
+
+
+def test_servers_are_left_no_secret_that_cert_manager_has_made() -> None:
+    """They would take it for somebody else's, follow it, and never renew it."""
+    own = dict(each.partition("=")[::2] for each in server_of(render_example(None))["args"])
+    manifests = render({"certificates": {"mode": "certManager"}})
+    theirs = {each["spec"]["secretName"] for each in of_kind(manifests, "Certificate")}
+
+    assert theirs == {f"{NAME}-serving", f"{NAME}-serving-ca"}
+    assert own["--cert-secret"] not in theirs
 
 
 @pytest.mark.parametrize("mode", ["certManager", "existingSecret"])

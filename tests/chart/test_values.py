@@ -94,6 +94,23 @@ def test_an_unknown_name_is_refused_at_every_level() -> None:
     assert open_ones == []
 
 
+def test_no_value_but_a_few_can_be_taken_away() -> None:
+    """By null, of which Helm makes a value that isn't there, and templates make nothing."""
+    optional = {
+        f"{path.removeprefix('$.').replace('properties.', '')}.{name}"
+        for path, each in objects_of(SCHEMA)
+        for name in set(each["properties"]) - set(each.get("required", []))
+    }
+
+    assert optional == {
+        "podDisruptionBudget.minAvailable",
+        "podDisruptionBudget.maxUnavailable",
+        "updateStrategy.rollingUpdate",
+        *(f"$defs.resources.{name}" for name in ("requests", "limits", "claims")),
+        "$.global",
+    }
+
+
 def test_the_readme_has_the_table_of_values() -> None:
     text = README.read_text()
 

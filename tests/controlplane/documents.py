@@ -216,14 +216,14 @@ def build_webhook_configurations(
     ca_bundle = _base64(registration.ca_pem)
     mutating = {
         **common,
-        "name": "mutate.gatewright.io",
+        "name": "workloads.gatewright.io",
         "clientConfig": {"url": registration.mutate_url, "caBundle": ca_bundle},
         "failurePolicy": registration.mutating_failure_policy,
         "reinvocationPolicy": "IfNeeded",
     }
     validating = {
         **common,
-        "name": "validate.gatewright.io",
+        "name": "workloads.gatewright.io",
         "clientConfig": {"url": registration.validate_url, "caBundle": ca_bundle},
         "failurePolicy": registration.validating_failure_policy,
     }

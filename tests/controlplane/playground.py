@@ -113,14 +113,10 @@ def rules_for_crds(crds: Iterable[Document]) -> tuple[Rule, ...]:
     )
 
 
-def build_shell_line(kubeconfig: Path, kubectl: Path, path_fits: bool) -> str:
-    """
-    Build the one line that makes a shell talk to the playground.
-
-    It puts the directory of *kubectl* on PATH unless the kubectl there will do.
-    """
-    line = f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"
-    return line if path_fits else f'{line} PATH={shlex.quote(str(kubectl.parent))}:"$PATH"'
+def build_shell_line(kubeconfig: Path, *directories: Path) -> str:
+    """Build the one line that makes a shell talk to the playground: *directories* for its PATH."""
+    before = "".join([f"{shlex.quote(str(directory))}:" for directory in directories])
+    return f'export KUBECONFIG={shlex.quote(str(kubeconfig))} PATH={before}"$PATH"'
 
 
 def is_supported_skew(client: str, server: str) -> bool:
@@ -308,7 +304,10 @@ def _apply_crds(plane: ControlPlane, environ: Mapping[str, str]) -> list[Documen
 
 
 def _describe(plane: ControlPlane, server: Server, environ: Mapping[str, str]) -> str:
-    fits = _path_kubectl_fits(plane, environ)
+    # Where `gatewright` is, and a kubectl unless the one that is found anyway will do.
+    directories = [Path(sys.executable).parent]
+    if not _path_kubectl_fits(plane, environ):
+        directories.append(plane.kubectl_path.parent)
     refused = _find_refused(plane, sorted((PROJECT / WORKLOADS).glob("*.yaml")))
     example = (
         f"kubectl apply -f {refused.relative_to(PROJECT)}"
@@ -318,7 +317,7 @@ def _describe(plane: ControlPlane, server: Server, environ: Mapping[str, str]) -
     return f"""
 The playground is up. In another terminal, from {PROJECT}:
 
-    {build_shell_line(plane.kubeconfig(), plane.kubectl_path, fits)}
+    {build_shell_line(plane.kubeconfig(), *directories)}
 
 Something to try, which is refused:
 

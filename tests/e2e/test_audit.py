@@ -191,10 +191,10 @@ def test_the_audit_log_says_what_was_refused_and_what_was_changed(
         and "name" in event["objectRef"]
     }
     refused = by_name["refused"]
-    decision = json.loads(refused["annotations"]["mutate.gatewright.io/decision"])
+    decision = json.loads(refused["annotations"]["workloads.gatewright.io/decision"])
     assert refused["responseStatus"]["code"] == 403
     assert [item["rule"] for item in decision["violations"]] == ["blocked", "pattern"]
-    decision = json.loads(by_name["changed"]["annotations"]["mutate.gatewright.io/decision"])
+    decision = json.loads(by_name["changed"]["annotations"]["workloads.gatewright.io/decision"])
     assert [(item["field"], item["new"]) for item in decision["changes"]] == [
         ("imagePullPolicy", "Always")
     ]

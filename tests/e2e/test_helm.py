@@ -277,6 +277,10 @@ def test_without_its_servers_a_cluster_starts_and_they_come_back(
     wait_until(lambda: may_start("kube-system"), SETTLE_S, "a Pod in kube-system")
     assert may_start(NAMESPACE)
     assert not may_start("default")
+    # A policy can't be corrected meanwhile, and can be deleted.
+    policies = "/apis/policy.gatewright.io/v1alpha1/gvkpolicies"
+    assert plane.request("POST", f"{policies}?dryRun=All", POLICY).status == 500
+    assert plane.request("DELETE", f"{policies}/of-pods?dryRun=All").status == 200
     plane.kubectl_checked("scale", "deployment/gatewright", "--replicas=1", "-n", NAMESPACE)
     rolled_out(plane)
     refused = submit(plane, PRIVILEGED)
@@ -368,6 +372,20 @@ def test_crds_go_as_well_if_that_is_asked_for(
     helm.checked("uninstall", "gatewright")
 
     wait_until(lambda: inventory(plane) <= clean, SETTLE_S, "everything to be gone")
+
+
+def test_an_upgrade_deletes_no_crds_that_are_not_kept(
+    plane: ControlPlane, helm: Helm, no_crds: None, clean: set[str]
+) -> None:
+    helm.install(values={"crds": {"keep": False}})
+    without = {"crds": {"rightsizing": False}, "reconciler": {"enabled": False}}
+    done = helm.run("upgrade", "gatewright", str(CHART), values=without)
+
+    assert done.returncode != 0
+    assert "would delete CRDs that are not kept, with all documents of theirs: auto" in done.stderr
+    helm.checked("upgrade", "gatewright", str(CHART), values={"crds": {"keep": True}})
+    helm.checked("upgrade", "gatewright", str(CHART), values=without)
+    assert "strategies.rightsizing" in plane.kubectl_checked("get", "crds", "-o", "name")
 
 
 # --- where there is one already ---
@@ -472,7 +490,12 @@ def test_crds_of_others_are_left_as_they_are(
     theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "somebody"}
     plane.apply(theirs)
     told = helm.install()
+    assert "policyevaluations.rightsizing.kubex.ai" in told
 
+    # Ours alone are taken over where that is said.
+    force = ("--force-conflicts",) if helm.major == 4 else ()
+    adopt = ("--take-ownership", *force, "--set", "crds.adopt=true")
+    told = helm.checked("upgrade", "gatewright", str(CHART), *adopt)
     assert "policyevaluations.rightsizing.kubex.ai" in told
     labels = plane.kubectl_checked("get", "-f", str(path), "-o", "jsonpath={.metadata.labels}")
     assert json.loads(labels) == theirs["metadata"]["labels"]
@@ -485,6 +508,59 @@ def test_the_reconciler_needs_the_kinds_that_it_is_about(
 
     assert done.returncode != 0
     assert "reconciler.enabled needs the CRDs of rightsizing.kubex.ai" in done.stderr
+
+
+def test_what_is_for_another_product_needs_its_kinds(
+    plane: ControlPlane, helm: Helm, clean: set[str]
+) -> None:
+    values = {
+        "certificates": {"mode": "certManager"},
+        "monitoring": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
+    }
+    done = helm.run("install", "gatewright", str(CHART), values=values)
+
+    assert done.returncode != 0
+    assert "\n- monitoring.serviceMonitor.enabled needs the CRDs of the Prometheus" in done.stderr
+    assert "\n- monitoring.prometheusRule.enabled needs the CRDs of the Prometheus" in done.stderr
+    assert "\n- certificates.mode certManager needs the CRDs of cert-manager" in done.stderr
+
+    theirs = [
+        minimal_crd("monitoring.coreos.com", "ServiceMonitor"),
+        minimal_crd("monitoring.coreos.com", "PrometheusRule"),
+        minimal_crd("cert-manager.io", "Certificate"),
+        minimal_crd("cert-manager.io", "Issuer"),
+    ]
+    names = [f"crd/{each['metadata']['name']}" for each in theirs]
+    try:
+        plane.apply(*theirs)
+        plane.kubectl_checked("wait", "--for=condition=Established", "--timeout=20s", *names)
+        helm.install("gatewright", "--dry-run=server", values=values)
+    finally:
+        plane.kubectl("delete", "--wait", *names)
+
+
+def minimal_crd(group: str, kind: str) -> JsonObject:
+    """A CRD that takes any object of *kind*, as another product would bring it."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
 
 
 def test_a_release_fits_into_its_secret(plane: ControlPlane, helm: Helm, clean: set[str]) -> None:

@@ -428,6 +428,22 @@ def test_who_may_not_read_policies_is_told_so(cluster: ControlPlane, plugin_path
     assert "alice" in done.stderr
 
 
+def test_what_is_in_force_in_a_cluster_is_explained(cluster: ControlPlane, in_force: Any) -> None:
+    in_force(images(POD, "of-vision", scope="project", unit="vision"))
+    in_force(images(POD, "next", "Audit"))
+
+    done = run(cluster, "explain", "--kubernetes", "--workload-type", "v1/Pod", "-n", "team-a")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    title, tried, *rules = done.stdout.splitlines()
+    assert title == "v1/Pod in project vision"
+    assert tried == "only tried, mode Audit: policy next, tenant"
+    assert rules == [
+        "image [allContainers]",
+        '  pattern ["ghcr.io/*"] (policy of-vision, project vision)',
+    ]
+
+
 # -- what kubectl shows ----------------------------------------------------------------------------
 
 
@@ -458,7 +474,9 @@ def test_a_denial_is_read_at_a_glance(cluster: ControlPlane, in_force: Any, tmp_
 def test_a_policy_that_is_only_tried_admits_and_warns_or_records(
     cluster: ControlPlane, in_force: Any, gate: ClusterGate, mode: str, warned: bool
 ) -> None:
-    in_force(images(POD, "tried", mode))
+    policy = images(POD, "tried", mode)
+    policy["spec"]["rules"].append(make_rule("runAsNonRoot", "podSpec", {"set": True}))
+    in_force(policy)
     name = f"tried-{mode.lower()}"
 
     done = cluster.kubectl("apply", "-f", "-", stdin=dump_yaml([pod(name, BAD)]))
@@ -466,9 +484,11 @@ def test_a_policy_that_is_only_tried_admits_and_warns_or_records(
 
     told = done.stderr
     (record, *_) = [each for each in gate.decisions() if each["name"] == name]
-    (preview,) = record["previews"]
+    (preview, _) = record["previews"]
     assert done.returncode == 0, done.stderr
     assert (
         f"Warning: image [allContainers web]: matches no allowed pattern, got {BAD};" in told
     ) is warned
+    assert ("Warning: runAsNonRoot [podSpec]: set would be applied, true;" in told) is warned
+    assert told.count("runAsNonRoot") == warned, "it would not be refused for what is set"
     assert (record["outcome"], preview["mode"], preview["policy"]) == ("allowed", mode, "tried")

@@ -52,7 +52,7 @@ def test_there_is_nothing_to_say_about_the_example_of_gpus_by_use(
 
 
 def test_the_scenario_of_the_example_tries_the_documents_beside_it() -> None:
-    names = ("policy", "strategy", "configuration", "scenario")
+    names = ("policy", "strategy", "configuration", "scenario/morning")
     manifests = [manifest for name in names for manifest in load_file(GPU / f"{name}.yaml")]
     scenario = read_scenario(manifests)
 

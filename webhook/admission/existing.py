@@ -63,7 +63,7 @@ def judge_existing(
     if reason := _exemption(request, snapshot):
         mapped = request.kind in snapshot.mappings
         return Decision(allowed=True, mapped=mapped, reason=reason)
-    return review(request, Phase.VALIDATE, snapshot, answers, branch)
+    return review(request, Phase.EXISTING, snapshot, answers, branch)
 
 
 def _exemption(request: AdmissionRequest, snapshot: Snapshot) -> str:

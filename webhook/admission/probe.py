@@ -40,7 +40,7 @@ def answer_probe(request: AdmissionRequest, phase: Phase, snapshot: Snapshot) ->
     reason = "a probe of this webhook"
     annotations = lookup(document, path[:-1])
     is_writable = annotations is None or isinstance(annotations, dict)
-    if phase is Phase.VALIDATE or old == snapshot.revision or not is_writable:
+    if not phase.fills_in or old == snapshot.revision or not is_writable:
         return Decision(allowed=True, reason=reason)
     editor = Editor(document)
     editor.write(path, snapshot.revision)

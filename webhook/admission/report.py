@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.admission.review import preview_texts
+from webhook.admission.previews import preview_texts
 from webhook.model.decision import Change, Decision, Violation
 from webhook.model.pointer import to_pointer
 from webhook.model.request import AdmissionRequest

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from webhook.admission.enforcing import enforce
 from webhook.admission.injecting import (
     Injected,
     Judge,
@@ -22,17 +23,15 @@ from webhook.admission.injecting import (
     source_of,
     warning_of,
 )
+from webhook.admission.previews import joined, preview_all, preview_texts
 from webhook.admission.probe import answer_probe, is_probe
-from webhook.admission.response import violation_text
 from webhook.admission.subresources import (
     find_governing,
     is_counted,
-    judged_object,
     narrow_plan,
 )
-from webhook.errors import EvaluationError
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers, UnansweredError
-from webhook.model.decision import Decision, Preview, Rule, Violation
+from webhook.model.decision import Decision, Rule, Violation
 from webhook.model.globs import Glob
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.object_metadata import BOOKKEEPING, controller_of
@@ -40,8 +39,7 @@ from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch
 from webhook.model.values import same_value
-from webhook.policy.effective import Plan, PreviewPlan
-from webhook.policy.enforce.enforcer import Enforcer
+from webhook.policy.effective import Plan
 from webhook.policy.enforce.findings import sort_key
 from webhook.policy.gpu.restoring import has_note
 from webhook.policy.native.violations import native_violations
@@ -95,7 +93,7 @@ def review(
     if is_probe(request, snapshot.settings.own_namespace):
         return answer_probe(request, phase, snapshot)
     branch = snapshot.branch(request.namespace) if branch is None else branch
-    is_made = phase is not Phase.VALIDATE and may_inject(request)
+    is_made = phase.fills_in and may_inject(request)
     injection = injection if is_made else None
     is_noted = is_made and has_note(request.object or {})
     plan = _find_plan(request, snapshot, branch)
@@ -173,12 +171,20 @@ def _enforce(
 ) -> Decision:
     old = request.old_object if request.operation is Operation.UPDATE else None
     sub_resource = request.sub_resource
+    is_review = phase is Phase.REVIEW
     # Before the object is changed: a preview shows what its policy would have made of it.
-    previews, unanswered = _preview_all(plan, request, phase, answers)
+    previews, unanswered = preview_all(
+        plan, request, document, Phase.MUTATE if is_review else phase, answers
+    )
+    previews_again = is_review and bool(plan.previews)
     # What jq has yet to be asked may turn up when half is written.
-    may_ask = bool(plan.expressions or unanswered) or injection is not None
+    may_ask = bool(plan.expressions or unanswered) or previews_again or injection is not None
     edited = copy.deepcopy(document) if may_ask else document
-    enforcer = _run(plan, request, edited, phase, answers)
+    enforcer = enforce(plan, request, edited, answers, fills_in=phase.fills_in)
+    if previews_again:
+        completed, lacking = preview_all(plan, request, edited, Phase.VALIDATE, answers)
+        previews = joined(previews, completed)
+        unanswered += lacking
     if unanswered:
         raise UnansweredError.of(unanswered, is_optional=True)
     findings = enforcer.findings
@@ -208,7 +214,7 @@ def _enforce(
             not violation.is_missing for violation in violations
         )
         violations = violations if denied else ()
-    keeps_changes = phase is Phase.REVIEW or not denied
+    keeps_changes = is_review or not denied
     return Decision(
         allowed=not denied,
         mapped=True,
@@ -223,83 +229,6 @@ def _enforce(
         patch=enforcer.editor.operations if keeps_changes else [],
         consulted=consulted,
     )
-
-
-def _run(
-    plan: Plan,
-    request: AdmissionRequest,
-    document: dict[str, Any],
-    phase: Phase,
-    answers: JqAnswers,
-) -> Enforcer:
-    """Enforce *plan* on *document*, which is edited."""
-    old = request.old_object if request.operation is Operation.UPDATE else None
-    sub_resource = request.sub_resource
-    enforcer = Enforcer(
-        plan,
-        judged_object(document, sub_resource),
-        None if old is None else judged_object(old, sub_resource),
-        answers,
-    )
-    # A Pod that runs is not changed under its owner's feet; most of it is immutable anyway.
-    runs = request.kind == _POD and request.operation is Operation.UPDATE
-    if phase is not Phase.VALIDATE and not runs and not sub_resource:
-        enforcer.mutate()
-    enforcer.judge()
-    return enforcer
-
-
-def _preview_all(
-    plan: Plan, request: AdmissionRequest, phase: Phase, answers: JqAnswers
-) -> tuple[tuple[Preview, ...], list[UnansweredError]]:
-    """The previews, and what those lack that are not there yet."""
-    previews: list[Preview] = []
-    unanswered: list[UnansweredError] = []
-    for preview in plan.previews:
-        try:
-            previews.append(_preview(preview, request, phase, answers))
-        except (UnansweredError, EvaluationError) as error:
-            # Whatever is wrong with a policy that is only tried, the others decide.
-            if isinstance(error, UnansweredError) and not answers.are_final:
-                unanswered.append(error)
-            else:
-                failed = "it could not be tried on this object"
-                previews.append(Preview(preview.mode, preview.source, error=failed))
-    return tuple(previews), unanswered
-
-
-def _preview(
-    preview: PreviewPlan, request: AdmissionRequest, phase: Phase, answers: JqAnswers
-) -> Preview:
-    """What the policy of *preview* would do to a copy of the object."""
-    missing = tuple([s for s in preview.plan.jq_sources if s not in answers.places])
-    if missing:
-        raise UnansweredError(queries=missing)
-    document = copy.deepcopy(request.object or {})
-    findings = _run(preview.plan, request, document, phase, answers).findings
-    violations = [
-        item
-        for item in findings.violations
-        # As for the policies in force: somebody after us may still fill it in.
-        if is_counted(item, request.sub_resource)
-        and not (phase is Phase.MUTATE and item.is_missing)
-    ]
-    return Preview(preview.mode, preview.source, tuple(findings.changes), tuple(violations))
-
-
-def preview_texts(preview: Preview) -> list[str]:
-    """What would be refused or changed. A submitter is told it where the mode is Warn."""
-    refused = [
-        f"{violation_text(item)}; not enforced yet ({item.source})" for item in preview.violations
-    ]
-    changed = [
-        f"{item.field}: {item.rule} would be applied; not enforced yet ({item.source})"
-        for item in preview.changes
-    ]
-    # A formatter may have written one value at several spots.
-    changed = list(dict.fromkeys(changed))
-    failed = [f"not enforced yet, and {preview.error} ({preview.source})"] if preview.error else []
-    return refused + changed + failed
 
 
 def _with_native(

@@ -45,8 +45,8 @@ can't be done.
 """
 _INSPECT = """
 Shows certificates, and says what is wrong with them; never a key. FILE holds certificates in PEM,
-or a Secret (as kubectl get -o yaml prints it); - is standard input. Exit code: 0, all is well; 1,
-something is wrong or due; 2, there is nothing to look at.
+or a Secret (as kubectl get -o yaml prints it); - is standard input, and a directory is as with
+--dir. Exit code: 0, all is well; 1, something is wrong or due; 2, there is nothing to look at.
 """
 _ROTATE = """
 Replaces tls.crt and tls.key, signed by the authority in the directory, for the same hosts and as
@@ -171,9 +171,12 @@ def _tell(directory: Path, step: Step) -> None:
 
 def _run_inspect(args: argparse.Namespace) -> int:
     now = datetime.now(UTC)
-    if args.directory is not None:
-        source = str(args.directory)
-        data, is_set = _read_directory(args.directory), True
+    directory = args.directory
+    if directory is None and args.file != "-" and Path(args.file).is_dir():
+        directory = Path(args.file)
+    if directory is not None:
+        source = str(directory)
+        data, is_set = _read_directory(directory), True
     else:
         source = "standard input" if args.file == "-" else args.file
         data, is_set = _read_text(_read_file(args.file), source)

@@ -26,8 +26,8 @@ _BATCH = 5
 _DEFAULTS = EngineSettings()
 
 
-def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that say which cluster, and by which labels its namespaces belong to projects."""
+def add_access_flags(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The flags that say which cluster; more may go into their group."""
     group = parser.add_argument_group("the cluster")
     group.add_argument(
         "--kubeconfig",
@@ -36,6 +36,28 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
         help="how to reach it (default: KUBECONFIG, the Pod's ServiceAccount, ~/.kube/config)",
     )
     group.add_argument("--context", metavar="NAME", default="", help="a context of the kubeconfig")
+    return group
+
+
+def open_client(args: argparse.Namespace) -> KubeClient:
+    """
+    A client for the cluster of `add_access_flags`. A credential plugin of the kubeconfig is run.
+
+    Raises:
+        SettingsError: none is configured, or it can't be used.
+    """
+    # Takes longer to load than most commands run.
+    from webhook.clients.kube import load_kube_client
+
+    return load_kube_client(args.kubeconfig, context=args.context, may_run=True)
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser, *, with_running: bool = True) -> None:
+    """
+    The flags that say which cluster, and by which labels its namespaces belong to projects; those
+    about what runs only *with_running*.
+    """
+    group = add_access_flags(parser)
     group.add_argument(
         "--project-label",
         metavar="LABEL",
@@ -49,6 +71,9 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
         default=_DEFAULTS.department_label,
         help="as the server's (default: %(default)s)",
     )
+    if not with_running:
+        parser.set_defaults(running=False, excluded_namespaces=None)
+        return
     group.add_argument(
         "--excluded-namespaces",
         metavar="NAMES",
@@ -95,10 +120,7 @@ def open_cluster(args: argparse.Namespace) -> Iterator[Cluster]:
     Raises:
         SettingsError: none is configured, or it can't be used.
     """
-    # Takes longer to load than most commands run.
-    from webhook.clients.kube import load_kube_client
-
-    client = load_kube_client(args.kubeconfig, context=args.context, may_run=True)
+    client = open_client(args)
     with asyncio.Runner() as runner:
         try:
             yield Cluster(client, runner, excluded=args.excluded_namespaces)

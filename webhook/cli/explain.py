@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from webhook.admission.texts import clean
+from webhook.cli.cluster import (
+    add_cluster_flags,
+    check_cluster_flags,
+    engine_settings,
+    open_cluster,
+)
 from webhook.cli.policies import (
     add_policy_flags,
+    compile_policies,
     jq_worker,
-    load_policies,
     parse_workload_type,
+    read_policies,
 )
 from webhook.cli.printing import complain, to_json, write_line
 from webhook.errors import SettingsError
 from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind, unmapped_hint
 from webhook.model.manifests import dump_yaml
 from webhook.model.scopes import Branch, Scope
-from webhook.policy.effective import holds_at
+from webhook.policy.effective import PreviewPlan, holds_at
 from webhook.policy.explain import Explained, Overridden, explain
-from webhook.store.build import BareTarget
+from webhook.store.build import BareTarget, SourceFile
 from webhook.store.snapshot import Snapshot
 
 NAME = "explain"
@@ -31,7 +38,8 @@ HELP = "show the effective policy: each value and rule, where it comes from, wha
 _DESCRIPTION = """
 Shows what is in force for one workload type where a workload would stand: each value and rule with
 the policy, scope and unit that it comes from and what it overrode. Without a place, it is what
-holds everywhere in this cluster. Exit code: 0, or 2 on unusable input.
+holds everywhere in this cluster. No cluster is asked unless --kubernetes is given. Exit code: 0, or
+2 on unusable input.
 """
 
 
@@ -51,18 +59,30 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_policy_flags(parser, with_workload_type=False)
     parser.add_argument("-o", dest="output", choices=["text", "json", "yaml"], default="text")
+    add_cluster_flags(parser, with_running=False)
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="ask the cluster: its policies count unless --policies names others, and its"
+        " namespaces",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     try:
+        check_cluster_flags(args, "--kubernetes")
         workload_type = parse_workload_type(args.workload_type)
         bare = BareTarget(workload_type, args.scope, args.unit) if args.scope else None
+        given = [*read_policies(args.policies), *_cluster_sources(args)]
         with jq_worker() as worker:
-            snapshot = load_policies(args.policies, args.cluster_name, worker, bare)
+            snapshot = compile_policies(given, engine_settings(args), worker, bare)
+        # The server goes on without what is wrong in the cluster.
+        are_given = bool(args.policies) or not args.kubernetes
+        errors = [problem for problem in snapshot.problems if not problem.warning and are_given]
         for problem in snapshot.problems:
-            complain(f"{'warning: ' if problem.warning else ''}{problem}")
-        if any(not problem.warning for problem in snapshot.problems):
+            complain(f"{'' if problem in errors else 'warning: '}{problem}")
+        if errors:
             # What is shown without these policies would not be what the server enforces.
             return 2
         kind = NATIVE_KINDS[workload_type] if isinstance(workload_type, str) else workload_type
@@ -74,8 +94,18 @@ def run(args: argparse.Namespace) -> int:
         complain(str(error))
         return 2
     held = [policy for policy in snapshot.policies.policies_of(kind) if holds_at(policy, branch)]
-    _print(explain(held), kind, branch, args.output)
+    plan = snapshot.plan(kind, branch)
+    _print(explain(held), kind, branch, args.output, () if plan is None else plan.previews)
     return 0
+
+
+def _cluster_sources(args: argparse.Namespace) -> list[SourceFile]:
+    """What the cluster says: of policies only where no others are given."""
+    if not args.kubernetes:
+        return []
+    with open_cluster(args) as cluster:
+        found = [] if args.policies else cluster.policies()
+        return [*found, cluster.around({args.namespace} if args.namespace else ())]
 
 
 def _branch(args: argparse.Namespace, snapshot: Snapshot) -> Branch:
@@ -98,7 +128,13 @@ def _branch(args: argparse.Namespace, snapshot: Snapshot) -> Branch:
     return branch
 
 
-def _print(found: list[Explained], kind: GroupVersionKind, branch: Branch, output: str) -> None:
+def _print(
+    found: list[Explained],
+    kind: GroupVersionKind,
+    branch: Branch,
+    output: str,
+    tried: Sequence[PreviewPlan],
+) -> None:
     reports = [item.report for item in found]
     match output:
         case "json":
@@ -106,18 +142,23 @@ def _print(found: list[Explained], kind: GroupVersionKind, branch: Branch, outpu
         case "yaml":
             sys.stdout.write(dump_yaml([reports]))
         case _:
-            for line in _text(found, kind, branch):
+            for line in _text(found, kind, branch, tried):
                 write_line(line)
 
 
-def _text(found: list[Explained], kind: GroupVersionKind, branch: Branch) -> Iterator[str]:
+def _text(
+    found: list[Explained], kind: GroupVersionKind, branch: Branch, tried: Sequence[PreviewPlan]
+) -> Iterator[str]:
     units = [
         f"{scope} {branch.unit(scope)}"
         for scope in reversed(Scope)
         if scope.has_unit and branch.unit(scope)
     ]
     title = NATIVE_TYPE_OF.get(kind, str(kind)) + (f" in {', '.join(units)}" if units else "")
-    yield clean(title if found else f"no policy concerns {title}")
+    in_force = "policy in force" if tried else "policy"
+    yield clean(title if found else f"no {in_force} concerns {title}")
+    for preview in tried:
+        yield clean(f"only tried, mode {preview.mode}: {preview.source}")
     for (field, selector), group in groupby(found, key=lambda item: (item.field, item.selector)):
         yield clean(f"{field} [{selector}]")
         for item in group:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
+from webhook.cli.cluster import add_access_flags
 from webhook.errors import SettingsError
 from webhook.reactive.decisions.queries import DEVICE_LABEL
 
@@ -64,7 +65,7 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description=_EXPLAIN,
     )
     parser.add_argument("workload", metavar="NAMESPACE/[KIND/]WORKLOAD")
-    _add_kubeconfig(parser)
+    add_access_flags(parser)
     parser.add_argument("-o", dest="output", choices=["text", "json"], default="text")
     parser.set_defaults(run=_run_explain)
 
@@ -76,7 +77,7 @@ def _add_record(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description=_RECORD,
     )
     parser.add_argument("workload", metavar="NAMESPACE/[KIND/]WORKLOAD")
-    _add_kubeconfig(parser)
+    add_access_flags(parser)
     parser.add_argument(
         "--policies",
         metavar="FILE",
@@ -102,16 +103,6 @@ def _add_record(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--step", metavar="D", help="between two evaluations (default: gpuReactiveCheckInterval)"
     )
     parser.set_defaults(run=_run_record)
-
-
-def _add_kubeconfig(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="how to reach the cluster (default: KUBECONFIG, the Pod's ServiceAccount,"
-        " ~/.kube/config)",
-    )
 
 
 def _run_explain(args: argparse.Namespace) -> int:

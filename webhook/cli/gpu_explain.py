@@ -12,9 +12,10 @@ import msgspec
 import orjson
 
 from webhook.admission.texts import clean
+from webhook.cli.cluster import open_client
 from webhook.cli.gpu_cluster import WorkloadName, parse_workload
 from webhook.cli.printing import complain
-from webhook.clients.kube import KubeClient, load_kube_client
+from webhook.clients.kube import KubeClient
 from webhook.errors import KubeError, SettingsError
 from webhook.model.rightsizing.recommendations import API_VERSION, PLURAL, GpuRecommendation
 from webhook.reactive.explain import lines_of, to_json
@@ -25,7 +26,7 @@ _MAX_CHARS = 1000
 
 def run(args: argparse.Namespace) -> int:
     wanted = parse_workload(args.workload)
-    found = asyncio.run(_find(load_kube_client(args.kubeconfig), wanted))
+    found = asyncio.run(_find(open_client(args), wanted))
     if args.output == "json":
         sys.stdout.write(json.dumps([to_json(each) for each in found], indent=2) + "\n")
     for each in found if args.output == "text" else ():

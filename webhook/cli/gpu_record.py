@@ -17,11 +17,12 @@ import msgspec
 import orjson
 
 from webhook.admission.texts import clean
+from webhook.cli.cluster import open_client
 from webhook.cli.gpu_cluster import WorkloadName, parse_workload
 from webhook.cli.gpu_explain import fetch_recommendations
 from webhook.cli.printing import complain
 from webhook.clients.discovery import Discovery
-from webhook.clients.kube import KubeClient, load_kube_client
+from webhook.clients.kube import KubeClient
 from webhook.clients.prometheus import PrometheusClient
 from webhook.clients.prometheus_access import PrometheusCredentials
 from webhook.errors import KubeError, ManifestError, PrometheusError, SettingsError, SpecError
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.prometheus_token_file is not None and args.prometheus_url is None:
         raise SettingsError("--prometheus-token-file goes with --prometheus-url")
     given = None if args.policies is None else _read_policies(args.policies)
-    client = load_kube_client(args.kubeconfig)
+    client = open_client(args)
     recorder = _Recorder(args, client, wanted, given)
     documents = asyncio.run(recorder.record(start, start + duration, step))
     sys.stdout.write(dump_yaml(documents))

@@ -8,10 +8,10 @@ import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from webhook.cli.cluster import add_access_flags, open_client
 from webhook.errors import KubeError
 from webhook.model.kinds import VERSION, WORKLOAD_GROUP
 from webhook.model.printable import printable
@@ -47,13 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="default",
         help="where to submit it; not one that is left out of the webhooks (default: default)",
     )
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="how to reach the cluster (default: KUBECONFIG, the Pod's ServiceAccount,"
-        " ~/.kube/config)",
-    )
+    add_access_flags(parser)
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -65,11 +59,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    # Loads the HTTP client, which `--help` need not wait for.
-    from webhook.clients.kube import load_kube_client
-
     async def test() -> int:
-        client = load_kube_client(args.kubeconfig)
+        client = open_client(args)
         try:
             return await selftest(client, namespace=args.namespace, timeout_s=args.timeout)
         finally:

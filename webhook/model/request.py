@@ -17,11 +17,21 @@ class Operation(StrEnum):
 
 
 class Phase(StrEnum):
-    """Which door a review came through; REVIEW is the command line: mutate, then judge all."""
+    """
+    Which door a review came through; REVIEW is the command line: mutate, then judge all.
+
+    EXISTING is for what a cluster holds: nobody has completed it, and nobody will.
+    """
 
     MUTATE = "mutate"
     VALIDATE = "validate"
     REVIEW = "review"
+    EXISTING = "existing"
+
+    @property
+    def fills_in(self) -> bool:
+        """Whether the policies in force write into the object."""
+        return self in (Phase.MUTATE, Phase.REVIEW)
 
 
 @dataclass(frozen=True, slots=True)

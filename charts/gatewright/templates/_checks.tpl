@@ -5,6 +5,7 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- define "gatewright.checks" -}}
 {{- $wrong := concat
       (include "gatewright.checks.values" . | fromYamlArray)
+      (include "gatewright.checks.durations" . | fromYamlArray)
       (include "gatewright.checks.certificates" . | fromYamlArray)
       (include "gatewright.checks.cluster" . | fromYamlArray)
       (include "gatewright.checks.crds" . | fromYamlArray) -}}
@@ -16,6 +17,17 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- define "gatewright.checks.values" -}}
 {{- $wrong := list -}}
 {{- $replicas := int .Values.replicaCount -}}
+{{- if ne .Values.image.repository (lower .Values.image.repository) -}}
+{{- $wrong = append $wrong (printf "image.repository %s has capital letters, which no image's name has: give the name that it was pushed by" .Values.image.repository) -}}
+{{- end -}}
+{{- $deadline := .Values.server.jq.deadlineSeconds -}}
+{{- $timeout := .Values.registrations.timeoutSeconds -}}
+{{- if ge (float64 $deadline) (float64 $timeout) -}}
+{{- $wrong = append $wrong (printf "server.jq.deadlineSeconds %v is no shorter than registrations.timeoutSeconds %v: the API server would give up before a query does" $deadline $timeout) -}}
+{{- end -}}
+{{- if and .Values.crds.adopt (not .Values.crds.install) -}}
+{{- $wrong = append $wrong "crds.adopt takes CRDs over that the chart installs, and crds.install is false: set one of the two back" -}}
+{{- end -}}
 {{- with .Values.podDisruptionBudget -}}
 {{- if .enabled -}}
 {{- $least := toString .minAvailable -}}
@@ -26,8 +38,15 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- end -}}
 {{- else if kindIs "invalid" .minAvailable -}}
 {{- $wrong = append $wrong "podDisruptionBudget needs minAvailable or maxUnavailable, or enabled=false" -}}
-{{- else if or (eq $least "100%") (and (not (hasSuffix "%" $least)) (ge (atoi $least) $replicas)) -}}
+{{- else -}}
+{{- $kept := atoi $least -}}
+{{- if hasSuffix "%" $least -}}
+{{- /* Kubernetes rounds a percentage up. */ -}}
+{{- $kept = div (add (mul (atoi (trimSuffix "%" $least)) $replicas) 99) 100 | int -}}
+{{- end -}}
+{{- if ge $kept $replicas -}}
 {{- $wrong = append $wrong (printf "podDisruptionBudget.minAvailable %s with replicaCount %d lets no node be drained: give more replicas, or podDisruptionBudget.enabled=false" $least $replicas) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -37,6 +56,19 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- with .Values.reconciler.prometheus -}}
 {{- if and .tokenSecret.name (not .url) -}}
 {{- $wrong = append $wrong "reconciler.prometheus.tokenSecret.name needs reconciler.prometheus.url: a token is sent to no address that a document names" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.reconciler.prometheus.url -}}
+{{- $port := regexFind ":[0-9]+$" (urlParse .).host | trimPrefix ":" -}}
+{{- if and $port (or (lt (atoi $port) 1) (gt (atoi $port) 65535)) -}}
+{{- $wrong = append $wrong (printf "reconciler.prometheus.url: there is no port %s" $port) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.updateStrategy -}}
+{{- $none := list "0" "0%" -}}
+{{- $rolling := .rollingUpdate | default dict -}}
+{{- if and (eq .type "RollingUpdate") (has (toString $rolling.maxUnavailable) $none) (has (toString $rolling.maxSurge) $none) -}}
+{{- $wrong = append $wrong "updateStrategy.rollingUpdate: with maxUnavailable and maxSurge 0 no Pod could ever be replaced" -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $_ := .Values.podLabels -}}
@@ -51,6 +83,33 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- toYaml $wrong -}}
 {{- end -}}
 
+{{- /* Durations that the servers would refuse when they start. */ -}}
+{{- define "gatewright.checks.durations" -}}
+{{- $wrong := list -}}
+{{- range list
+      (list "certificates.own.lifetime" .Values.certificates.own.lifetime "10s" "9552h")
+      (list "certificates.own.caLifetime" .Values.certificates.own.caLifetime "10s" "175200h")
+      (list "server.reports.scanPeriod" .Values.server.reports.scanPeriod "1s" "168h") -}}
+{{- $given := include "gatewright.seconds" (index . 1) | float64 -}}
+{{- $least := include "gatewright.seconds" (index . 2) | float64 -}}
+{{- $most := include "gatewright.seconds" (index . 3) | float64 -}}
+{{- if or (lt $given $least) (gt $given $most) -}}
+{{- $wrong = append $wrong (printf "%s %s must be from %s to %s" (index . 0) (index . 1) (index . 2) (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $wrong -}}
+{{- end -}}
+
+{{- /* The seconds of a duration such as 1h30m. */ -}}
+{{- define "gatewright.seconds" -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[hms]" . -1 -}}
+{{- $number := regexFind "[0-9.]+" . -}}
+{{- $sum = addf $sum (mulf (float64 $number) (get (dict "h" 3600.0 "m" 60.0 "s" 1.0) (trimPrefix $number .))) -}}
+{{- end -}}
+{{- printf "%f" $sum -}}
+{{- end -}}
+
 {{- define "gatewright.checks.certificates" -}}
 {{- $wrong := list -}}
 {{- with .Values.certificates -}}
@@ -63,15 +122,14 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- if and (ne .mode "certManager") .certManager.issuerRef.name -}}
 {{- $wrong = append $wrong (printf "certificates.certManager.issuerRef.name is given, but certificates.mode is %s" .mode) -}}
 {{- end -}}
-{{- /* Only whole hours are compared here; the server knows all spellings. */ -}}
-{{- $leaf := regexFind "^[0-9]+h$" .own.lifetime | trimSuffix "h" -}}
-{{- $authority := regexFind "^[0-9]+h$" .own.caLifetime | trimSuffix "h" -}}
-{{- if and (eq .mode "own") $leaf $authority (gt (atoi $leaf) (atoi $authority)) -}}
+{{- $leaf := include "gatewright.seconds" .own.lifetime | float64 -}}
+{{- $authority := include "gatewright.seconds" .own.caLifetime | float64 -}}
+{{- if and (eq .mode "own") (gt $leaf $authority) -}}
 {{- $wrong = append $wrong (printf "certificates.own.lifetime %s is longer than certificates.own.caLifetime %s: nothing outlives the authority that signed it" .own.lifetime .own.caLifetime) -}}
 {{- end -}}
-{{- $lives := regexFind "^[0-9]+h$" .certManager.duration | trimSuffix "h" -}}
-{{- $early := regexFind "^[0-9]+h$" .certManager.renewBefore | trimSuffix "h" -}}
-{{- if and (eq .mode "certManager") $lives $early (ge (atoi $early) (atoi $lives)) -}}
+{{- $lives := include "gatewright.seconds" .certManager.duration | float64 -}}
+{{- $early := include "gatewright.seconds" .certManager.renewBefore | float64 -}}
+{{- if and (eq .mode "certManager") (ge $early $lives) -}}
 {{- $wrong = append $wrong (printf "certificates.certManager.renewBefore %s is no shorter than certificates.certManager.duration %s: it would be renewed without end" .certManager.renewBefore .certManager.duration) -}}
 {{- end -}}
 {{- end -}}
@@ -90,7 +148,28 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml (uniq $wrong) -}}
+{{- $wrong = concat (uniq $wrong) (include "gatewright.checks.products" . | fromYamlArray) -}}
+{{- toYaml $wrong -}}
+{{- end -}}
+
+{{- /* What is asked for needs the CRDs of other products. Without a cluster nobody knows them. */ -}}
+{{- define "gatewright.checks.products" -}}
+{{- $wrong := list -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" -}}
+{{- $served := .Capabilities.APIVersions -}}
+{{- with .Values.monitoring -}}
+{{- if and .serviceMonitor.enabled (not ($served.Has "monitoring.coreos.com/v1/ServiceMonitor")) -}}
+{{- $wrong = append $wrong "monitoring.serviceMonitor.enabled needs the CRDs of the Prometheus operator, which this cluster doesn't have: install it first, or set it to false" -}}
+{{- end -}}
+{{- if and .prometheusRule.enabled (not ($served.Has "monitoring.coreos.com/v1/PrometheusRule")) -}}
+{{- $wrong = append $wrong "monitoring.prometheusRule.enabled needs the CRDs of the Prometheus operator, which this cluster doesn't have: install it first, or set it to false" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.certificates.mode "certManager") (not ($served.Has "cert-manager.io/v1/Certificate")) -}}
+{{- $wrong = append $wrong "certificates.mode certManager needs the CRDs of cert-manager, which this cluster doesn't have: install it first, or take mode own" -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $wrong -}}
 {{- end -}}
 
 {{- define "gatewright.checks.crds" -}}
@@ -99,6 +178,22 @@ assume. All of it is said at once. Without a cluster (helm template) nothing is 
 {{- if and .Values.reconciler.enabled (not .Values.crds.rightsizing) (not (.Capabilities.APIVersions.Has "rightsizing.kubex.ai/v1alpha1")) -}}
 {{- $wrong = append $wrong "reconciler.enabled needs the CRDs of rightsizing.kubex.ai, which this cluster doesn't have: crds.rightsizing=true, or reconciler.enabled=false" -}}
 {{- end -}}
+{{- end -}}
+{{- /* What a release no longer renders, Helm deletes, unless the CRD itself says that it is kept. */ -}}
+{{- $doomed := list -}}
+{{- range $path, $_ := .Files.Glob "files/*crds/*.yaml" -}}
+{{- if not (and $.Values.crds.install (or $.Values.crds.rightsizing (hasPrefix "files/crds/" $path))) -}}
+{{- with lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (base $path | trimSuffix ".yaml") -}}
+{{- $notes := .metadata.annotations | default dict -}}
+{{- $ours := and (eq (get $notes "meta.helm.sh/release-name") $.Release.Name) (eq (get $notes "meta.helm.sh/release-namespace") $.Release.Namespace) -}}
+{{- if and $ours (ne (get $notes "helm.sh/resource-policy") "keep") -}}
+{{- $doomed = append $doomed .metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $doomed -}}
+{{- $wrong = append $wrong (printf "without crds.install or crds.rightsizing Helm would delete CRDs that are not kept, with all documents of theirs: %s. Upgrade with crds.keep=true first" (join ", " $doomed)) -}}
 {{- end -}}
 {{- if .Values.crds.install -}}
 {{- $outdated := list -}}

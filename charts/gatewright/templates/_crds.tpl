@@ -1,12 +1,15 @@
 {{/*
 Whether a CRD, (list root crd), is there and not this release's: "no", or "yes". Helm refuses to
 install what is: one that an uninstall has left, under another release's name, or kubectl has made.
+With crds.adopt ours are taken for the release's; those of rightsizing.kubex.ai may be in use by
+another product, and never are.
 */}}
 {{- define "gatewright.crdTaken" -}}
 {{- $root := index . 0 -}}
 {{- $crd := index . 1 -}}
 {{- $taken := "no" -}}
-{{- if not $root.Values.crds.adopt -}}
+{{- $ours := hasSuffix ".gatewright.io" $crd.spec.group -}}
+{{- if not (and $root.Values.crds.adopt $ours) -}}
 {{- with lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $crd.metadata.name -}}
 {{- $managed := eq (dig "labels" "app.kubernetes.io/managed-by" "" .metadata) "Helm" -}}
 {{- $name := dig "annotations" "meta.helm.sh/release-name" "" .metadata -}}

@@ -1,23 +1,30 @@
 {{/* Names, labels and the image. All take the root context. */}}
 
 {{- define "gatewright.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimAll "-" -}}
 {{- end -}}
 
+{{/*
+The name of most objects. A Service's begins with a letter and has no dots, which a release's may;
+50, so that the suffixes of other objects fit into its 63.
+*/}}
 {{- define "gatewright.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
-{{- else if contains (include "gatewright.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
-{{- else -}}
-{{- /* 50, so that the suffixes of other objects fit into the 63 of a Service. */ -}}
-{{- printf "%s-%s" .Release.Name (include "gatewright.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $name = .Release.Name | replace "." "-" -}}
+{{- if not (contains (include "gatewright.name" .) $name) -}}
+{{- $name = printf "%s-%s" $name (include "gatewright.name" .) -}}
 {{- end -}}
+{{- if regexMatch "^[0-9]" $name -}}
+{{- $name = printf "%s-%s" .Chart.Name $name -}}
+{{- end -}}
+{{- end -}}
+{{- $name | trunc 50 | trimAll "-" -}}
 {{- end -}}
 
 {{- define "gatewright.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "gatewright.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "gatewright.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: admission
 {{- end -}}
 
@@ -27,10 +34,10 @@ app.kubernetes.io/component: admission
 {{- end -}}
 
 {{- define "gatewright.commonLabels" -}}
-app.kubernetes.io/name: {{ include "gatewright.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "gatewright.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 app.kubernetes.io/part-of: gatewright
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
@@ -39,11 +46,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.serviceAccount.name | default (include "gatewright.fullname" .) -}}
 {{- end -}}
 
+{{/*
+One for each mode: the servers renew no Secret that they have not made, so a change of the mode
+must not leave them one of cert-manager's.
+*/}}
 {{- define "gatewright.certificateSecret" -}}
 {{- if eq .Values.certificates.mode "existingSecret" -}}
 {{- .Values.certificates.existingSecret.name -}}
 {{- else -}}
-{{- printf "%s-certificate" (include "gatewright.fullname" .) -}}
+{{- include "gatewright.fullname" . }}-{{ ternary "certificate" "serving" (eq .Values.certificates.mode "own") -}}
 {{- end -}}
 {{- end -}}
 
@@ -64,7 +75,7 @@ it when somebody deletes it, which Helm isn't asked about. It is known only if i
 {{- define "gatewright.ownedByNamespace" -}}
 {{- with lookup "v1" "Namespace" "" .Release.Namespace }}
 ownerReferences:
-  - {apiVersion: v1, kind: Namespace, name: {{ .metadata.name }}, uid: {{ .metadata.uid }}}
+  - {apiVersion: v1, kind: Namespace, name: {{ .metadata.name | quote }}, uid: {{ .metadata.uid | quote }}}
 {{- end }}
 {{- end -}}
 

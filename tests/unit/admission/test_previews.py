@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.builders import (
     make_workload_policy,
     submit,
 )
+from webhook.admission.existing import judge_existing
 from webhook.admission.record import audit_annotation, decision_record
 from webhook.admission.review import review
 from webhook.mapping.evaluator import JqWorker
@@ -83,7 +85,7 @@ def test_nothing_is_changed_or_refused(mode: str) -> None:
                 "image [allContainers main]: matches no allowed pattern, got"
                 " ghcr.io/example/train:1; like nvcr.io/*; not enforced yet"
                 " (policy candidate, tenant)",
-                "labels[team]: default would be applied; not enforced yet"
+                "labels[team] [podMetadata]: default would be applied, x; not enforced yet"
                 " (policy candidate, tenant)",
             ),
             id="warn",
@@ -176,6 +178,171 @@ def test_an_update_that_leaves_a_violation_alone_is_not_told_again() -> None:
     decision = review(make_request(new, old=old), Phase.VALIDATE, snapshot)
 
     assert decision.warnings == ()
+
+
+# -- the doors, one after the other ----------------------------------------------------------------
+
+
+def told_at_doors(snapshot: Snapshot, document: JsonObject) -> tuple[list[str], list[str]]:
+    """What a submitter is told at /mutate, and what at /validate."""
+    request = make_request(copy.deepcopy(document))
+    mutated = review(request, Phase.MUTATE, snapshot)
+    validated = review(request, Phase.VALIDATE, snapshot)
+    return list(mutated.warnings), list(validated.warnings)
+
+
+def told_at_once(snapshot: Snapshot, document: JsonObject) -> list[str]:
+    """What the command line says."""
+    request = make_request(copy.deepcopy(document))
+    return list(review(request, Phase.REVIEW, snapshot).warnings)
+
+
+def late(text: str) -> str:
+    return f"{text}; not enforced yet (policy candidate, tenant)"
+
+
+COMPLETING = tried(
+    "Warn",
+    make_rule("runAsNonRoot", "podSpec", {"set": True}),
+    make_rule(
+        "resourceLimits",
+        "allContainers",
+        {"default": {"key": "memory", "value": "1Gi"}},
+        {"required": {"key": "memory"}},
+        {"max": {"key": "memory", "value": "2Gi"}},
+    ),
+)
+COMPLETES = [
+    late("runAsNonRoot [podSpec]: set would be applied, true"),
+    late("resourceLimits[memory] [allContainers main]: default would be applied, 1Gi"),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "mutated", "validated"),
+    [
+        pytest.param({}, COMPLETES, [], id="left-to-the-policy"),
+        pytest.param(
+            {"securityContext": {"runAsNonRoot": False}},
+            [
+                late("runAsNonRoot [podSpec]: set would be applied, false -> true"),
+                COMPLETES[1],
+            ],
+            [],
+            id="set-over-what-is-submitted",
+        ),
+        pytest.param(
+            {"containers": [make_container(resources={"limits": {"memory": "4Gi"}})]},
+            [
+                late(
+                    "resourceLimits[memory] [allContainers main]: above the maximum, got 4Gi; ≤ 2Gi"
+                ),
+                COMPLETES[0],
+            ],
+            [
+                late(
+                    "resourceLimits[memory] [allContainers main]: above the maximum, got 4Gi; ≤ 2Gi"
+                )
+            ],
+            id="refused-for-what-is-submitted",
+        ),
+    ],
+)
+def test_nothing_is_announced_that_the_policy_would_have_mended(
+    spec: JsonObject, mutated: list[str], validated: list[str]
+) -> None:
+    """It has changed nothing when the object comes to /validate, and would have by then."""
+    snapshot = compile_ok(COMPLETING)
+
+    assert told_at_doors(snapshot, make_pod(**spec)) == (mutated, validated)
+    assert told_at_once(snapshot, make_pod(**spec)) == mutated
+
+
+def test_what_is_announced_is_what_comes_once_it_is_enforced() -> None:
+    enforced = copy.deepcopy(COMPLETING)
+    enforced["spec"]["mode"] = "Enforce"
+
+    answer = submit(compile_ok(enforced), make_pod())
+
+    assert answer.allowed
+    assert answer.at("/spec/securityContext/runAsNonRoot") is True
+    assert answer.at("/spec/containers/0/resources/limits/memory") == "1Gi"
+
+
+def test_what_is_missing_is_told_when_nobody_has_filled_it_in() -> None:
+    rule = make_rule("resourceLimits", "allContainers", {"required": {"key": "memory"}})
+    snapshot = compile_ok(tried("Warn", rule))
+    lacking = late("resourceLimits[memory] [allContainers main]: a value is required")
+
+    assert told_at_doors(snapshot, make_pod()) == ([], [lacking])
+    assert told_at_once(snapshot, make_pod()) == [lacking]
+
+
+def test_what_a_policy_in_force_fills_in_is_not_missing() -> None:
+    rule = make_rule("resourceLimits", "allContainers", {"required": {"key": "memory"}})
+    default = {"default": {"key": "memory", "value": "1Gi"}}
+    given = make_gvk_policy(make_rule("resourceLimits", "allContainers", default))
+    snapshot = compile_ok(given, tried("Warn", rule))
+
+    assert told_at_doors(snapshot, make_pod()) == ([], [])
+    assert told_at_once(snapshot, make_pod()) == []
+
+
+@pytest.mark.parametrize("rule", ["default", "set"])
+def test_a_value_of_a_policy_in_force_is_no_fault_of_the_workload(rule: str) -> None:
+    """A replacement would give another one in its place."""
+    current = make_gvk_policy(make_rule("activeDeadlineSeconds", "podSpec", {rule: 9}))
+    better = tried(
+        "Warn", make_rule("activeDeadlineSeconds", "podSpec", {"default": 3}, {"max": 5})
+    )
+    snapshot = compile_ok(current, better)
+    change = late("activeDeadlineSeconds [podSpec]: default would be applied, 3")
+
+    assert told_at_doors(snapshot, make_pod()) == ([change], [])
+    assert told_at_once(snapshot, make_pod()) == [change]
+
+
+def test_what_another_webhook_adds_is_judged() -> None:
+    """A sidecar that was not there at /mutate would be refused at /validate."""
+    snapshot = compile_ok(tried("Warn", IMAGE))
+    sidecar = make_container("proxy", image="istio/proxyv2:1")
+    pod = make_pod(containers=[make_container(image="nvcr.io/train:1"), sidecar])
+
+    (told,) = review(make_request(pod), Phase.VALIDATE, snapshot).warnings
+
+    assert told.startswith("image [allContainers proxy]: matches no allowed pattern")
+
+
+def test_a_pod_that_runs_is_judged_as_it_is() -> None:
+    """No policy would have changed it."""
+    snapshot = compile_ok(tried("Warn", make_rule("runAsNonRoot", "podSpec", {"set": True})))
+    pod, old = make_pod(securityContext={"runAsNonRoot": False}), make_pod()
+
+    decisions = [
+        review(make_request(copy.deepcopy(pod), old=old), phase, snapshot)
+        for phase in (Phase.MUTATE, Phase.VALIDATE, Phase.REVIEW)
+    ]
+
+    told = late("runAsNonRoot [podSpec]: the policy sets this value, got false; exactly true")
+    assert [decision.warnings for decision in decisions] == [(told,)] * 3
+
+
+def test_what_a_cluster_holds_is_judged_as_it_stands() -> None:
+    decision = judge_existing(make_pod(), compile_ok(COMPLETING))
+
+    assert [(item.field, item.rule) for item in decision.previews[0].violations] == [
+        ("resourceLimits[memory]", "required"),
+        ("runAsNonRoot", "set"),
+    ]
+
+
+def test_a_value_that_must_not_be_shown_is_not_shown() -> None:
+    secret = {"default": {"key": "TOKEN", "value": "hunter2"}}
+    snapshot = compile_ok(tried("Warn", make_rule("env", "allContainers", secret)))
+
+    told = told_at_once(snapshot, make_pod())
+
+    assert told == [late("env [allContainers main]: default would be applied, (not shown)")]
 
 
 def test_a_candidate_that_fails_on_an_object_stops_nobody(worker: JqWorker) -> None:

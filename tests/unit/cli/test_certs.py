@@ -197,6 +197,20 @@ def test_inspect_shows_all_but_the_keys(
         assert [line for line in key.splitlines() if line in said] == []
 
 
+def test_inspect_takes_a_directory_with_or_without_a_flag(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    codes, said = [], []
+    for arguments in (["--dir", directory], [directory]):
+        codes.append(certs("inspect", *arguments))
+        said.append(capsys.readouterr().out)
+
+    assert codes == [0, 0]
+    assert said[0] == said[1]
+
+
 def secret_of(directory: Path) -> bytes:
     data = {
         name: base64.b64encode(text).decode() for name, text in read_directory(directory).items()

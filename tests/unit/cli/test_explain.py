@@ -413,6 +413,31 @@ def test_nothing_in_force_is_said(explained: Any) -> None:
     assert as_json == (0, "[]\n", "")
 
 
+def test_a_policy_that_is_only_tried_is_named_as_such(explained: Any) -> None:
+    """The list is of what is in force: its shape is a promise to programs."""
+    rule = make_rule("image", "allContainers", {"required": True})
+    tried = [make_gvk_policy(rule, name=name, kind=DEPLOYMENT) for name in ("next", "later")]
+    for policy, mode in zip(tried, ("Warn", "Audit"), strict=True):
+        policy["spec"]["mode"] = mode
+    elsewhere = make_gvk_policy(rule, kind=DEPLOYMENT, scope="project", unit="x", name="elsewhere")
+    elsewhere["spec"]["mode"] = "Warn"
+    now = make_gvk_policy(rule, name="now", kind=DEPLOYMENT)
+
+    alone = explained([*tried, elsewhere], of=DEPLOYMENT_TYPE)
+    as_json = explained([*tried, elsewhere], "-o", "json", of=DEPLOYMENT_TYPE)
+    beside = explained([*tried, now], of=DEPLOYMENT_TYPE)
+
+    only_tried = (
+        "only tried, mode Audit: policy later, tenant\nonly tried, mode Warn: policy next, tenant\n"
+    )
+    assert alone == (0, f"no policy in force concerns apps/v1/Deployment\n{only_tried}", "")
+    assert as_json == (0, "[]\n", "")
+    assert beside[1] == (
+        f"apps/v1/Deployment\n{only_tried}"
+        "image [allContainers]\n  required true (policy now, tenant)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("of", "flags", "wanted"),
     [
@@ -438,6 +463,10 @@ def test_nothing_in_force_is_said(explained: Any) -> None:
             id="kind-of-another-version",
         ),
         pytest.param("training", ["--policies", "/nowhere"], "/nowhere: No such file", id="path"),
+        pytest.param("training", ["--context", "x"], "goes with --kubernetes", id="no-cluster"),
+        pytest.param(
+            "training", ["--kubernetes", "--kubeconfig", "/none"], "cannot be read", id="kubeconfig"
+        ),
     ],
 )
 def test_unusable_input_is_named(explained: Any, of: str, flags: list[str], wanted: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from webhook.cli import main
 from webhook.cli.gpu_cluster import WorkloadName, parse_workload
 from webhook.errors import SettingsError
+from webhook.model.manifests import dump_yaml
 
 
 def test_a_workload_is_named_with_its_namespace_and_perhaps_its_kind() -> None:
@@ -50,3 +51,38 @@ def test_a_cluster_that_is_not_there_is_a_clear_error(
     assert main(["gpu", command, "team-a/llm", f"--kubeconfig={tmp_path}/none"]) == 2
 
     assert capsys.readouterr().err.startswith("gatewright: ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["gpu", "explain", "team-a/llm"], id="explain"),
+        pytest.param(["gpu", "record", "team-a/llm"], id="record"),
+        pytest.param(["selftest", "--timeout=0"], id="selftest"),
+    ],
+)
+def test_a_context_is_reached_with_its_credential_plugin(
+    command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As `review` does: what kubectl can use, these can."""
+    mark = tmp_path / "was-run"
+    answer = '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{}}'
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", f"touch {mark}; echo '{answer}'"],
+        "interactiveMode": "Never",
+    }
+    config = {
+        "current-context": "elsewhere",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+    (tmp_path / "config").write_text(dump_yaml([config]))
+
+    code = main([*command, f"--kubeconfig={tmp_path}/config", "--context=here"])
+
+    assert code == 2
+    assert mark.exists()
+    assert "token" in capsys.readouterr().err

@@ -30,17 +30,22 @@ def test_every_served_kind_of_a_crd_is_sent_to_the_webhooks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kubeconfig", "path_fits", "want"),
+    ("kubeconfig", "directories", "want"),
     [
-        pytest.param("/p/c", True, "export KUBECONFIG=/p/c", id="kubectl-on-path"),
+        pytest.param("/p/c", ["/v/bin"], 'export KUBECONFIG=/p/c PATH=/v/bin:"$PATH"', id="one"),
         pytest.param(
-            "/p/c", False, 'export KUBECONFIG=/p/c PATH=/b:"$PATH"', id="kubectl-not-on-path"
+            "/p/c", ["/v/bin", "/b"], 'export KUBECONFIG=/p/c PATH=/v/bin:/b:"$PATH"', id="two"
         ),
-        pytest.param("/my p/c", True, "export KUBECONFIG='/my p/c'", id="blank-in-a-path"),
+        pytest.param(
+            "/my p/c",
+            ["/my v/bin"],
+            """export KUBECONFIG='/my p/c' PATH='/my v/bin':"$PATH\"""",
+            id="blank-in-a-path",
+        ),
     ],
 )
-def test_one_line_sets_up_a_shell(kubeconfig: str, path_fits: bool, want: str) -> None:
-    assert build_shell_line(Path(kubeconfig), Path("/b/kubectl"), path_fits) == want
+def test_one_line_sets_up_a_shell(kubeconfig: str, directories: list[str], want: str) -> None:
+    assert build_shell_line(Path(kubeconfig), *map(Path, directories)) == want
 
 
 @pytest.mark.parametrize(

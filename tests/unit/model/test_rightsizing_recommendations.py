@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from webhook.model.rightsizing.amounts import EXACT, format_amount
@@ -391,6 +391,7 @@ EMITTED = st.builds(
 
 
 @given(EMITTED, EMITTED)
+@example(Decimal("1e-6"), Decimal("5e-7"))
 def test_whatever_is_decided_is_stored_so_that_it_can_be_read(a: Decimal, b: Decimal) -> None:
     evaluation = SignalEvaluation(80, timedelta(minutes=5), a, b, "llm-0", a)
     amounts = {"inference": a, "sidecar": b}

@@ -14,11 +14,13 @@ from tests.jq import ACME, Jq, make_acme_job, make_formatter, make_group, make_m
 from webhook.admission.record import change_entry
 from webhook.admission.report import report_of
 from webhook.admission.review import review
+from webhook.admission.trial import Submission, try_submission
 from webhook.errors import EvaluationError
 from webhook.mapping.evaluator import JqWorker
 from webhook.mapping.limits import WorkerLimits
 from webhook.mapping.locate import answer_by_jq
 from webhook.model.decision import NOT_SHOWN
+from webhook.model.manifests import Manifest
 from webhook.model.pointer import to_pointer
 from webhook.model.request import Phase
 from webhook.policy.effective import holds_at
@@ -543,8 +545,29 @@ def test_a_policy_that_is_only_tried_warns_once_of_a_field(jq: Jq) -> None:
     (preview,) = answer.decision.previews
     assert len(preview.changes) == 4
     assert answer.decision.warnings == (
-        "f: set would be applied; not enforced yet (policy baseline, tenant)",
+        "f [s]: set would be applied, 4 values; not enforced yet (policy baseline, tenant)",
     )
+
+
+def test_the_command_line_tells_what_both_doors_tell(jq: Jq) -> None:
+    """Values that jq computes: before and after what the policies in force have made of them."""
+    formatter, group = make_formatter({"f": WIDE}), make_group({"f": {"formatter": "acme"}})
+    current = make_gvk_policy(make_rule("f", "s", {"default": "calm"}), kind=ACME)
+    better = make_gvk_policy(
+        make_rule("f", "s", {"set": "turbo"}, {"options": ["turbo"]}), kind=ACME, name="better"
+    )
+    better["spec"]["mode"] = "Warn"
+    snapshot = jq.snapshot(formatter, group, MAPPING, current, better)
+
+    at_doors = jq.submit(snapshot, make_acme_job())
+    manifest = Manifest("job.yaml", 0, 1, make_acme_job())
+    at_once = try_submission(manifest, Submission(), snapshot, jq.worker)
+
+    assert at_doors.decision.warnings == at_once.decision.warnings
+    assert at_once.decision.warnings == (
+        "f [s]: set would be applied, 4 values; not enforced yet (policy better, tenant)",
+    )
+    assert at_once.request.object == at_doors.document
 
 
 # --- what is not read back -----------------------------------------------------------------------

@@ -88,7 +88,7 @@ def read_files(*files: Path) -> Scenario:
 
 
 SCENARIOS = {
-    "example": read_files(*sorted((ROOT / "examples" / "gpu").glob("*.yaml"))),
+    "example": read_files(*sorted((ROOT / "examples" / "gpu").rglob("*.yaml"))),
     **{
         file.stem: read_files(file)
         for file in sorted((ROOT / "tests" / "scenarios").glob("*.yaml"))

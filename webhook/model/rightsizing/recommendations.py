@@ -413,7 +413,9 @@ def _why(status: RecommendationStatus, state: PolicyState | None) -> str:
 
 
 def _sum(amounts: Mapping[str, Decimal]) -> Decimal | None:
-    return sum(amounts.values(), start=Decimal()) if amounts else None
+    """Of the amounts as they are written, so that it is the same after they were read."""
+    written = [Decimal(format_amount(amount)) for amount in amounts.values()]
+    return sum(written, start=Decimal()) if written else None
 
 
 def _text(amount: Decimal | None) -> str:
