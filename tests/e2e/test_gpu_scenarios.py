@@ -35,7 +35,7 @@ def read(*files: Path) -> Scenario:
 
 
 SCENARIOS = {
-    "example": read(*sorted((ROOT / "examples" / "gpu").glob("*.yaml"))),
+    "example": read(*sorted((ROOT / "examples" / "gpu").rglob("*.yaml"))),
     **{file.stem: read(file) for file in sorted((ROOT / "tests" / "scenarios").glob("*.yaml"))},
 }
 
