@@ -88,6 +88,7 @@ class Leading:
         if not self._namespace:
             log.info("leading without asking others: no own namespace is set")
             await self._lead()
+            return
         await take_part(
             self._client,
             self._lead,

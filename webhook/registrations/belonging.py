@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import orjson
 
+from webhook.clients.owner import fetch_reference
 from webhook.errors import KubeError
 from webhook.registrations.objects import path_of
 from webhook.registrations.wanted import Configuration
@@ -91,9 +92,9 @@ class Belongings:
     async def _reference(self) -> Mapping[str, Any]:
         """Our Namespace, as an owner. It stays the same for as long as we live."""
         if self._owner is None:
-            metadata = await self._metadata(f"/api/v1/namespaces/{quote(self._namespace, safe='')}")
-            reference = {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace}
-            self._owner = {**reference, "uid": metadata.get("uid")}
+            path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}"
+            found = await fetch_reference(self._client, path, "Namespace", self._namespace)
+            self._owner = {"apiVersion": "v1", **found}
         return self._owner
 
     async def _own(self, path: str, owner: Mapping[str, Any]) -> None:
