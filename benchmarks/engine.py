@@ -10,7 +10,6 @@ alone (`loads`), which compares between machines.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,7 +18,8 @@ from typing import Any, TypeVar
 import orjson
 
 from benchmarks import work
-from benchmarks.table import describe_machine, show, write_json
+from benchmarks.command import run_alone
+from benchmarks.report import Section
 from tests.builders import make_snapshot
 from webhook.admission.decode import Review, decode_review
 from webhook.admission.record import decision_record
@@ -30,6 +30,7 @@ from webhook.model.decision import Decision
 from webhook.model.request import Phase
 from webhook.store.snapshot import Snapshot
 
+REVIEWS = 2000
 WARM_UP_REVIEWS = 50
 
 _T = TypeVar("_T")
@@ -118,18 +119,13 @@ def measure_all(reviews: int) -> list[EngineResult]:
     ]
 
 
+def section(reviews: int) -> Section:
+    results = measure_all(reviews)
+    return Section([rows(results)], {"engine": [asdict(result) for result in results]})
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.engine", description="Measure the engine alone."
-    )
-    parser.add_argument("--reviews", metavar="N", type=int, default=2000)
-    parser.add_argument("--json", metavar="FILE", help="write the results there as well")
-    args = parser.parse_args()
-    results = measure_all(args.reviews)
-    show(rows(results))
-    print(describe_machine())
-    if args.json:
-        write_json(args.json, {"engine": [asdict(result) for result in results]})
+    run_alone("engine", "Measure the engine alone.", section, reviews=REVIEWS)
 
 
 def rows(results: list[EngineResult]) -> list[tuple[str, ...]]:

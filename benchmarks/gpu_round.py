@@ -30,9 +30,9 @@ import aiohttp
 
 from benchmarks.gpu_objects import PODS_OF_A_WORKLOAD, WORKLOADS_OF_A_NAMESPACE
 from benchmarks.gpu_world import serve
-from benchmarks.mutate import choose_cores, pin
+from benchmarks.server import choose_cores, pin
 from benchmarks.table import describe_machine
-from webhook.cli.process import loop_factory
+from webhook.cli.process import calm_collector, loop_factory
 from webhook.clients.kube import KubeClient
 from webhook.clients.kubeconfig import KubeAccess
 from webhook.errors import NotReadyError
@@ -179,6 +179,7 @@ def _measure(
 ) -> None:
     pin(core)
     # As the command does.
+    calm_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         connection.send(runner.run(run(pods, *places)))
 

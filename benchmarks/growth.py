@@ -9,23 +9,27 @@ the first of its group. Policies beside those that count concern other kinds.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from benchmarks import work
+from benchmarks.command import run_alone
 from benchmarks.engine import EngineResult, measure
-from benchmarks.table import describe_machine, show, write_json
+from benchmarks.report import Section, Target
 from tests.builders import make_snapshot
 from webhook.store.snapshot import Snapshot
 
+REVIEWS = 200
 POLICIES = (1, 10, 100, 1000)
 CONTAINERS = (1, 2, 10, 50, 200)
 OBJECT_BYTES = (5_000, 50_000, 500_000, 2_000_000)
 NAMESPACES = (10, 100, 1000, 5000)
 # A large object takes long, and the shortest of few tells as much.
 MAX_BYTES = 200_000_000
+OTHER_POLICIES = "policies of other kinds"
+MANY_NAMESPACES = "namespaces"
+# What a review does not look at costs nothing; the rest is for what else the machine does.
+SAME_RATIO = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def measure_all(reviews: int) -> list[GrowthResult]:
     job = work.review(work.job())
     base = len(job)
     groups: Mapping[str, Iterator[tuple[int, bytes, Snapshot]]] = {
-        "policies of other kinds": (
+        OTHER_POLICIES: (
             (count, job, make_snapshot(*work.policies(), *work.unrelated_policies(count)))
             for count in POLICIES
         ),
@@ -54,7 +58,7 @@ def measure_all(reviews: int) -> list[GrowthResult]:
         "bytes of text in the object": (
             (size, work.review(work.job(padding=size - base)), snapshot) for size in OBJECT_BYTES
         ),
-        "namespaces": (
+        MANY_NAMESPACES: (
             (count, job, replace(snapshot, namespaces=_namespaces(count))) for count in NAMESPACES
         ),
     }
@@ -95,19 +99,21 @@ def rows(results: list[GrowthResult]) -> list[tuple[str, ...]]:
     ]
 
 
+def section(reviews: int) -> Section:
+    results = measure_all(reviews)
+    promised = [
+        Target(f"most {group}, by fewest", _last_ratio(results, group), SAME_RATIO, "x")
+        for group in (OTHER_POLICIES, MANY_NAMESPACES)
+    ]
+    return Section([rows(results)], {"growth": [asdict(result) for result in results]}, promised)
+
+
+def _last_ratio(results: list[GrowthResult], group: str) -> float:
+    return [result.ratio for result in results if result.grows == group][-1]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.growth", description="Measure how the cost of a review grows."
-    )
-    parser.add_argument("--reviews", metavar="N", type=int, default=200)
-    parser.add_argument("--json", metavar="FILE", help="write the results there as well")
-    args = parser.parse_args()
-    results = measure_all(args.reviews)
-    show(rows(results))
-    print(describe_machine())
-    if args.json:
-        written: dict[str, Any] = {"growth": [asdict(result) for result in results]}
-        write_json(args.json, written)
+    run_alone("growth", "Measure how the cost of a review grows.", section, reviews=REVIEWS)
 
 
 if __name__ == "__main__":

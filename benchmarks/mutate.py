@@ -1,7 +1,7 @@
 """
 What one review on `/mutate` costs the server, over loopback TLS, and how long it takes to start.
 
-    python -m benchmarks.mutate [--requests 2000] [--rounds 3] [--json FILE]
+    python -m benchmarks.mutate [--requests 2000] [--rounds 3] [--rate-seconds 10] [--json FILE]
 
 Two servers run as processes of their own on one core, the client on another where there is one:
 the gate, and one that answers the same bytes to everything (`benchmarks.noop`), which is the floor.
@@ -12,38 +12,45 @@ requests, timed from when each was due, so that waiting counts.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import http.client
 import json
-import os
-import socket
 import ssl
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from benchmarks import work
-from benchmarks.table import describe_machine, show, write_json
-from webhook.model.manifests import dump_yaml
+from benchmarks.command import run_alone
+from benchmarks.report import Section, Target
+from benchmarks.server import (
+    Server,
+    choose_cores,
+    cpu_time_s,
+    gate_command,
+    noop_command,
+    pinned,
+    prepare,
+    serving,
+)
 
+REQUESTS = 2000
+ROUNDS = 3
 WARM_UP_REQUESTS = 300
-# A machine that does much else takes its time.
-START_TIMEOUT_S = 120.0
+JOB = "PyTorchJob, clean"
 CONNECTIONS = (1, 8, 32)
 # The steady rate: what a busy cluster sends, several times over.
 RATE_PER_S = 200
 RATE_CONNECTIONS = 16
 RATE_SECONDS = 10
+# Decision 42.
+FLOOR_RATIO = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +85,6 @@ class RateResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """A server that runs. *start_s*: from its start to ready."""
-
-    pid: int
-    port: int
-    ca: Path
-    start_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Sent:
     """What came of sending: how long each request took in s, in all, and the last answer."""
 
@@ -98,21 +95,20 @@ class _Sent:
 
 
 def measure(
-    requests: int, rounds: int, rate_seconds: int = RATE_SECONDS
+    requests: int, rounds: int, rate_seconds: int
 ) -> tuple[list[LoadResult], list[RateResult], float]:
     """All results, and how long the gate took to start, in s."""
     server_core, client_core = choose_cores()
     with tempfile.TemporaryDirectory(prefix="gatewright-benchmark-") as name:
         directory = Path(name)
-        (directory / "policies").mkdir()
-        (directory / "policies" / "policies.yaml").write_text(dump_yaml(work.policies()))
+        prepare(directory)
         with (
             serving(gate_command(directory), directory, server_core) as gate,
             serving(noop_command(directory), directory, server_core) as floor,
+            pinned(client_core),
         ):
-            pin(client_core)
             bodies = {
-                "PyTorchJob, clean": work.review(work.job()),
+                JOB: work.review(work.job()),
                 "PyTorchJob, violating": work.review(work.job(clean=False)),
                 "Pod, clean": work.review(work.pod()),
             }
@@ -122,7 +118,7 @@ def measure(
             loads = [
                 _measure_load(name, body, connections, requests, rounds, gate, floor)
                 for name, body in bodies.items()
-                for connections in (CONNECTIONS if name == "PyTorchJob, clean" else (1,))
+                for connections in (CONNECTIONS if name == JOB else (1,))
             ]
             first = next(iter(bodies))
             return (
@@ -176,67 +172,6 @@ def _measure_rate(name: str, body: bytes, seconds: int, gate: Server, floor: Ser
 
 def _percentile_ms(durations_s: list[float], percent: int) -> float:
     return round(statistics.quantiles(durations_s, n=100)[percent - 1] * 1000, 3)
-
-
-# --- servers --------------------------------------------------------------------------------------
-
-
-def gate_command(directory: Path) -> list[str]:
-    command = [sys.executable, "-m", "webhook", "serve"]
-    command += ["--policies", str(directory / "policies"), "--cert-dir", str(directory / "certs")]
-    return [*command, "--listen", "127.0.0.1:{port}", "--ops-listen", "127.0.0.1:{ops_port}"]
-
-
-def noop_command(directory: Path) -> list[str]:
-    command = [sys.executable, "-m", "benchmarks.noop", "--cert-dir", str(directory / "certs")]
-    return [*command, "--port", "{port}", "--ops-port", "{ops_port}"]
-
-
-@contextmanager
-def serving(command: list[str], directory: Path, core: int | None) -> Iterator[Server]:
-    """
-    A server pinned to *core*, for the time of the block.
-
-    *command* has `{port}` and `{ops_port}` for the ports that it gets.
-    """
-    port, ops_port = free_ports(2)
-    command = [part.format(port=port, ops_port=ops_port) for part in command]
-    started = time.perf_counter()
-    log = directory / f"{port}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            preexec_fn=lambda: pin(core),  # noqa: PLW1509  there is no other thread
-        )
-    try:
-        while not is_ready(ops_port):
-            if process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:
-                sys.exit(f"the server did not start:\n{log.read_text()}")
-            time.sleep(0.005)
-        start_s = time.perf_counter() - started
-        yield Server(process.pid, port, directory / "certs" / "ca.crt", start_s)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def free_ports(wanted: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(wanted)]
-    ports = [int(held.getsockname()[1]) for held in sockets]
-    for held in sockets:
-        held.close()
-    return ports
-
-
-def is_ready(ops_port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", ops_port), timeout=2) as connection:
-            connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
-            return b" 200 " in connection.recv(64)
-    except OSError:
-        return False
 
 
 # --- the client -----------------------------------------------------------------------------------
@@ -306,36 +241,6 @@ def count_operations(response: dict[str, Any]) -> int:
     return len(json.loads(base64.b64decode(response["patch"])))
 
 
-def cpu_time_s(pid: int) -> float:
-    """Processor time of a process so far; 0 where the system has no /proc."""
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.exists():
-        return 0.0
-    # Finer than the ticks of `stat`, where the kernel keeps it.
-    precise = Path(f"/proc/{pid}/schedstat")
-    if precise.exists():
-        tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-    # proc(5): the name may hold anything but ends with the last parenthesis; utime and stime
-    # are the 12th and 13th field behind it.
-    fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def choose_cores() -> tuple[int | None, int | None]:
-    """One for the server, one for the client; the same if there is no other; None: not pinned."""
-    if not hasattr(os, "sched_setaffinity"):
-        return None, None
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[0], cores[-1]
-
-
-def pin(core: int | None) -> None:
-    """Keep the calling process on *core*."""
-    if core is not None:
-        os.sched_setaffinity(0, {core})
-
-
 # --- telling --------------------------------------------------------------------------------------
 
 
@@ -377,24 +282,36 @@ def rate_rows(results: list[RateResult]) -> list[tuple[str, ...]]:
     ]
 
 
+def section(requests: int, rounds: int, rate_seconds: int) -> Section:
+    loads, rates, start_s = measure(requests, rounds, rate_seconds)
+    promised = [
+        Target(
+            f"processor time, {load.work}, connections: {load.connections}",
+            load.ratio,
+            FLOOR_RATIO,
+            "x floor",
+        )
+        for load in loads
+        if load.work == JOB
+    ]
+    results = {
+        "mutate": [asdict(result) for result in loads],
+        "rate": [asdict(result) for result in rates],
+        "start_s": start_s,
+    }
+    tables = [load_rows(loads), rate_rows(rates)]
+    return Section(tables, results, promised, [f"start to ready: {start_s:.2f} s"])
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.mutate", description="Measure one review on /mutate."
+    run_alone(
+        "mutate",
+        "Measure one review on /mutate.",
+        section,
+        requests=REQUESTS,
+        rounds=ROUNDS,
+        rate_seconds=RATE_SECONDS,
     )
-    parser.add_argument("--requests", metavar="N", type=int, default=2000)
-    parser.add_argument("--rounds", metavar="N", type=int, default=3)
-    parser.add_argument("--json", metavar="FILE", help="write the results there as well")
-    args = parser.parse_args()
-    loads, rates, start_s = measure(args.requests, args.rounds)
-    show(load_rows(loads))
-    show(rate_rows(rates))
-    print(f"start to ready: {start_s:.2f} s")
-    print(describe_machine())
-    if args.json:
-        results: dict[str, Any] = {"start_s": start_s}
-        results["mutate"] = [asdict(result) for result in loads]
-        results["rate"] = [asdict(result) for result in rates]
-        write_json(args.json, results)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ def show(rows: Sequence[Sequence[str]]) -> None:
 
 
 def write_json(path: str, results: dict[str, Any]) -> None:
-    """Write *results* with the machine that they were measured on."""
-    text = json.dumps({"machine": describe_machine(), **results}, indent=1)
+    text = json.dumps(results, indent=1)
     Path(path).write_text(f"{text}\n")
 
 
 def describe_machine() -> str:
+    """What runs here, and how much else it does now: ask before the benchmark."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

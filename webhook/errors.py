@@ -10,7 +10,8 @@ The tree of errors.
     ├── QuantityError      a text is no Kubernetes quantity
     ├── SlowBodyError      a body did not arrive in time (api/bodies.py, HTTP 408)
     ├── BodyTooLargeError  a body is larger than we read (api/bodies.py, HTTP 413)
-    ├── BusyError          too many large reviews came at once (api/bodies.py, HTTP 503)
+    ├── BusyError          too many reviews came at once (api/bodies.py, HTTP 503)
+    ├── GoneError          a caller hung up before his turn (api/line.py, HTTP 503 to nobody)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
     │   └── JqUnavailableError  jq could not be asked; nothing is known of the mapping
     ├── NotReadyError      nothing is in force yet (HTTP 500)

@@ -68,6 +68,23 @@ class Editor:
         else:
             self._replace(node, path, value)
 
+    def put(self, node: dict[str, Any], key: str, value: object, pointer: str) -> None:
+        """
+        As `write` does, make *value*, a text, number or flag, stand at *key* of *node*.
+
+        *pointer* leads there. This is what most writes are.
+        """
+        exists = key in node
+        node[key] = value
+        if id(node) in self._added:
+            return
+        if exists and pointer in self._puts:
+            self._puts[pointer]["value"] = value
+            return
+        operation = {"op": "replace" if exists else "add", "path": pointer, "value": value}
+        self._puts[pointer] = operation
+        self.operations.append(operation)
+
     def remove(self, path: Path) -> None:
         """Take away what stands at *path*, which exists."""
         node: Any = self.document

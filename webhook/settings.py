@@ -76,6 +76,7 @@ class ServeSettings:
     scan_period: timedelta
     log_level: str
     max_body_bytes: int
+    max_connections: int
     jq_deadline_seconds: float
     jq_memory_mib: int
     shutdown_delay_seconds: float
@@ -465,6 +466,16 @@ OPTIONS = (
         "largest request body that is read",
         # As `api.bodies` explains, which takes longer to load.
         str(24 * 2**20),
+    ),
+    Option(
+        "maxConnections",
+        "--max-connections",
+        _whole(16, 10**6),
+        "COUNT",
+        "most connections held at a time, of which each takes 40 KB; for a new one the one goes"
+        " that has been idle for longest",
+        # As in `api.connections`.
+        "4096",
     ),
     Option(
         "jq.deadlineSeconds",

@@ -97,6 +97,7 @@ SITUATIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("api_version", VERSIONS)
 @pytest.mark.parametrize("door", DOORS)

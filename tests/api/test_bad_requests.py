@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import io
 import re
+import time
+import zlib
 from typing import Any
 
 import orjson
 import pytest
 from yarl import URL
 
-from tests.api.gate import Gate
+from tests.api.gate import Gate, GateServer
 from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
+from webhook.api.app import build_app
 
 DOORS = ["/mutate", "/validate"]
 
@@ -95,6 +99,38 @@ async def test_a_compressed_body_is_read_or_refused(body: bytes, status: int) ->
         assert (await gate.post("/validate", GOOD)).status == 200
 
 
+def make_bomb(gibibytes: int) -> bytes:
+    """Spaces, packed: a thousandth of their size. What is at the end is wrong, and never read."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    head = packer.flush(zlib.Z_FULL_FLUSH)
+    part = packer.compress(b" " * 2**24) + packer.flush(zlib.Z_FULL_FLUSH)
+    return head + part * (gibibytes * 64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [*DOORS, "/nothing", "/api/v1/decisions"])
+async def test_the_rest_of_what_is_refused_is_not_unpacked(path: str) -> None:
+    """Or 4 MB keep the server busy for seconds, long after it has answered."""
+    bomb = make_bomb(4)
+    async with Gate(POLICY) as gate:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gate.client.port)
+        head = f"POST {path} HTTP/1.1\r\nHost: gate\r\nContent-Type: application/json\r\n"
+        encoding = f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
+        started = time.process_time()
+        writer.write(head.encode() + encoding.encode() + bomb)
+        status = await reader.readline()
+        # To the end of the connection, which may be an abrupt one.
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(reader.read(), timeout=15)
+        took_s = time.process_time() - started
+        writer.close()
+        assert (await gate.post("/mutate", GOOD)).status == 200
+
+    assert status.split()[1] in (b"404", b"413")
+    # Of what it may have, 24 MiB, and this test's own.
+    assert took_s < 1.0
+
+
 @pytest.mark.parametrize("path", DOORS)
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
 async def test_another_method_is_405_and_says_which_is_right(path: str, method: str) -> None:
@@ -163,6 +199,22 @@ async def test_a_caller_who_hangs_up_leaves_no_trace_but_a_count(log: io.StringI
     assert '"error"' not in log.getvalue()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /mutate HTTP/1.1\r\nX-Half: "], ids=["nothing", "half"]
+)
+async def test_who_never_ends_what_he_began_is_hung_up_on(sent: bytes) -> None:
+    async with Gate(POLICY) as gate:
+        server = GateServer(build_app(gate.services))
+        await server.start_server(access_log=None, keepalive_timeout=0.2)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+
+        assert await asyncio.wait_for(reader.read(), timeout=10) == b""
+        writer.close()
+        await server.close()
+
+
 CANARY = b"hunter2-canary"
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: gate\r\nContent-Type: application/json\r\n"
 
@@ -177,6 +229,32 @@ UNREADABLE = {
     "two-lengths": HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n" + CANARY,
     "long-header": HEAD + b"X: " + CANARY * 1000 + b"\r\n\r\n",
     "long-line": b"POST /" + CANARY * 1000 + b" HTTP/1.1\r\n\r\n",
+    "both-lengths": HEAD
+    + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"
+    + CANARY,
+    "one-length-twice": HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n" + CANARY,
+    "lengths-listed": HEAD + b"Content-Length: 2, 2\r\n\r\n" + CANARY,
+    "length-signed": HEAD + b"Content-Length: +2\r\n\r\n" + CANARY,
+    "length-underscored": HEAD + b"Content-Length: 1_0\r\n\r\n" + CANARY,
+    "chunked-and-more": HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + CANARY,
+    "chunked-twice": HEAD + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n0\r\n\r\n" + CANARY,
+    "nearly-chunked": HEAD + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + CANARY,
+    "space-before-colon": HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + CANARY,
+    "folded-header": HEAD + b"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + CANARY,
+    "bare-return": HEAD + b"X: a\rTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n" + CANARY,
+    "chunk-signed": HEAD + b"Transfer-Encoding: chunked\r\n\r\n+2\r\n{}\r\n0\r\n\r\n" + CANARY,
+    "chunk-without-end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n2;\n" + CANARY,
+    "length-behind-the-body": HEAD
+    + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n"
+    + CANARY,
+    "two-hosts": HEAD + b"Host: other\r\nContent-Length: 2\r\n\r\n" + CANARY,
+    "many-headers": HEAD + CANARY.join(b"X-%d: a\r\n" % n for n in range(2000)) + b"\r\n",
+    "many-trailers": HEAD
+    + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    + b"".join(b"X-%d: a\r\n" % n for n in range(2000))
+    + CANARY
+    + b"\r\n",
+    "http-2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + CANARY,
     "method": b"P\xffST " + CANARY + b" HTTP/1.1\r\n\r\n",
     "version": b"POST /mutate HTTP/" + CANARY + b"\r\n\r\n",
     "expectation": HEAD

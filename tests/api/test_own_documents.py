@@ -141,6 +141,7 @@ async def test_an_update_that_breaks_another_document_names_that() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_what_is_in_use_is_not_deleted() -> None:
     async with open_gate() as gate:
         got = await delete(gate, make_mapping())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.api.rest import (
     Api,
 )
 from tests.builders import make_gvk_policy
+from webhook.api.app import API_PREFIX
 
 POD = {"version": "v1", "kind": "Pod"}
 PLACE = {"workloadType": POD, "scope": "tenant"}
@@ -91,6 +93,34 @@ async def test_nobody_gets_in_without_a_valid_token(tmp_path: Path) -> None:
                 challenge = f'Bearer realm="gatewright"{error}'
                 assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, challenge)
                 assert "bearer token" in answer.details
+
+
+@pytest.mark.parametrize("shown", [None, "wrong-token", NOBODY], ids=["nothing", "wrong", "nobody"])
+async def test_no_door_is_open_to_who_has_no_right(tmp_path: Path, shown: str | None) -> None:
+    """Each that there is, whatever was added since this was written."""
+    async with Api(tmp_path) as api:
+        doors = {
+            (route.method, re.sub(r"\{[^}]*\}", NO_ID, route.resource.canonical))
+            for route in api.client.app.router.routes()
+            if route.resource is not None and route.resource.canonical.startswith(API_PREFIX)
+        }
+        before = sorted(api.policies.iterdir())
+        answers = {
+            (method, path): (await api.client.request(method, path, json={}, headers=head(shown)))
+            for method, path in doors
+        }
+
+    assert len(answers) > 40
+    wanted = {403} if shown == NOBODY else {401}
+    # What is needed to know the right is looked at before it.
+    allowed = wanted | ({400, 404} if shown == NOBODY else set())
+    assert {door: a.status for door, a in answers.items() if a.status not in allowed} == {}
+    assert wanted <= {answer.status for answer in answers.values()}
+    assert sorted(api.policies.iterdir()) == before
+
+
+def head(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
 async def test_a_viewer_reads_everything_and_writes_nothing(tmp_path: Path) -> None:

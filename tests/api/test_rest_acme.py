@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.api.acme import FORMATTER, JOB_GROUP, MAPPING, POLICY, VOLUME_GROUP, make_job
 from tests.api.rest import ACME, FIELD_GROUPS, FORMATTERS, MAPPINGS, POLICIES, VIEWER, Api
 
 
+@pytest.mark.slow
 async def test_a_new_workload_type_is_registered_governed_and_given_up_again(
     tmp_path: Path,
 ) -> None:

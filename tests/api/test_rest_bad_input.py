@@ -249,6 +249,7 @@ async def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_set_needs_both_expressions(tmp_path: Path) -> None:
     blind = {"setExpr": "{a: $ARGS.named.value}", "argsInfo": {"value": "string"}}
     async with Api(tmp_path) as api:
@@ -337,6 +338,9 @@ async def test_a_wrong_native_policy_is_refused_with_what_and_where(
         pytest.param(b"{", "is not JSON", id="cut-off"),
         pytest.param(b'{"name": "a",}', "is not JSON", id="comma-too-many"),
         pytest.param(b"name: a", "is not JSON", id="yaml"),
+        pytest.param(b'{"name": &a "x", "y": *a}', "is not JSON", id="anchor"),
+        pytest.param(b"a: &a [x]\nb: &b [*a, *a]\nname: [*b, *b]", "is not JSON", id="aliases"),
+        pytest.param(b'!!python/name:os.system {"name": "a"}', "is not JSON", id="tag"),
         pytest.param(b'{"name": NaN}', "is not JSON", id="nan"),
         pytest.param(b'{"name": "\xff"}', "is not JSON", id="no-utf-8"),
         pytest.param(b'{"name": "a", "name": "b"}', "there twice", id="key-twice"),
@@ -362,6 +366,7 @@ async def test_a_body_that_is_no_object_is_refused(
     assert problem in answer.details
 
 
+@pytest.mark.slow
 async def test_a_body_beyond_all_bounds_and_one_of_another_type_are_not_read(
     tmp_path: Path,
 ) -> None:
@@ -375,6 +380,7 @@ async def test_a_body_beyond_all_bounds_and_one_of_another_type_are_not_read(
     assert "application/json" in form.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -395,6 +401,7 @@ async def test_a_body_that_is_not_there_is_asked_for(
     assert (answer.status, answer.details) == (400, "body: is needed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "problem"),
     [

@@ -25,6 +25,7 @@ MAPPING: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 async def test_mappings_are_listed_filtered_by_workload_type(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", FIELD_GROUPS, JOB_GROUP)
@@ -43,6 +44,7 @@ async def test_mappings_are_listed_filtered_by_workload_type(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.slow
 async def test_a_mapping_is_answered_as_it_was_written(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", FIELD_GROUPS, JOB_GROUP)
@@ -55,6 +57,7 @@ async def test_a_mapping_is_answered_as_it_was_written(tmp_path: Path) -> None:
     assert stored.name == "acme.io-v1-acmejob"
 
 
+@pytest.mark.slow
 async def test_a_patch_merges_selectors_by_name(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", FIELD_GROUPS, JOB_GROUP)
@@ -80,6 +83,7 @@ async def test_a_patch_merges_selectors_by_name(tmp_path: Path) -> None:
     assert answer.body["workloadType"] == ACME
 
 
+@pytest.mark.slow
 async def test_a_mapping_is_deleted_by_its_workload_type(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", FIELD_GROUPS, JOB_GROUP)
@@ -94,6 +98,7 @@ async def test_a_mapping_is_deleted_by_its_workload_type(tmp_path: Path) -> None
     assert answers[2].details == "there is no mapping for acme.io/v1/AcmeJob"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ACME, DEPLOYMENT], ids=["registered", "system"])
 async def test_a_workload_type_has_one_mapping(tmp_path: Path, kind: dict[str, str]) -> None:
     async with Api(tmp_path) as api:

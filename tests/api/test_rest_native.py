@@ -292,6 +292,7 @@ async def test_a_policy_of_the_system_is_shown_and_replaced_by_one_of_its_scope(
     assert effective["max"] == 600
 
 
+@pytest.mark.slow
 async def test_what_was_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         first = await api.must("PUT", TRAININGS, TENANT)
@@ -351,6 +352,7 @@ async def test_the_list_is_filtered_by_scope_with_or_without_a_unit(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "details"),
     [

@@ -32,6 +32,7 @@ TEAM_A = {
 }
 
 
+@pytest.mark.slow
 async def test_a_policy_is_answered_with_what_is_in_force_beside_it(tmp_path: Path) -> None:
     wider = make_gvk_policy(LIMITS, kind=DEPLOYMENT, name="baseline")
     department = make_gvk_policy(
@@ -70,6 +71,7 @@ async def test_a_policy_is_answered_with_what_is_in_force_beside_it(tmp_path: Pa
     ]
 
 
+@pytest.mark.slow
 async def test_a_patch_merges_rules_and_a_put_replaces_them(tmp_path: Path) -> None:
     more = make_rule("image", "allContainers", {"required": True})
     async with Api(tmp_path) as api:
@@ -98,6 +100,7 @@ async def test_an_answer_can_be_sent_back(tmp_path: Path) -> None:
     assert (same.status, late.status) == (200, 409)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 1023])
 async def test_a_description_has_1_to_1023_characters(tmp_path: Path, length: int) -> None:
     text = "ä" * length
@@ -134,6 +137,7 @@ async def test_a_description_that_was_there_can_be_sent_back(tmp_path: Path) -> 
     assert (same.status, same.body["description"]) == (200, "x" * 2000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "path"),
     [
@@ -167,6 +171,7 @@ async def test_policies_are_filtered_by_type_and_scope(tmp_path: Path) -> None:
     assert "effectiveRules" not in lists[0]["policies"][0]
 
 
+@pytest.mark.slow
 async def test_a_second_policy_for_kind_and_scope_needs_a_name(tmp_path: Path) -> None:
     more = {**BODY, "rules": [make_rule("image", "allContainers", {"required": True})]}
     async with Api(tmp_path) as api:
@@ -182,6 +187,7 @@ async def test_a_second_policy_for_kind_and_scope_needs_a_name(tmp_path: Path) -
     assert (twice.status, odd.status) == (409, 400)
 
 
+@pytest.mark.slow
 async def test_a_rule_that_another_policy_has_is_a_conflict_that_names_it(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", POLICIES, BODY)
@@ -204,6 +210,7 @@ async def test_a_policy_that_is_gone_is_not_found(tmp_path: Path, method: str) -
     assert answer.status == 404
 
 
+@pytest.mark.slow
 async def test_unit_names_of_any_kind_give_policies_of_their_own(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         names = [
@@ -280,6 +287,7 @@ async def test_effective_shows_both_kinds_of_policy_and_hides_secrets(tmp_path: 
     assert "hunter2" not in str(answer)
 
 
+@pytest.mark.slow
 async def test_a_rule_on_some_items_says_which(tmp_path: Path) -> None:
     named = {"query": "select(.name == $ARGS.named.name)", "argsInfo": {"name": "string"}}
     group = {
@@ -330,6 +338,7 @@ async def test_a_project_in_several_departments_needs_the_department(tmp_path: P
     assert open_.details == "departmentId: is needed, one of: speech, vision"
 
 
+@pytest.mark.slow
 async def test_without_a_cluster_answers_say_when_a_file_was_written(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         first = await api.must("POST", POLICIES, BODY)
@@ -349,6 +358,7 @@ async def test_without_a_cluster_answers_say_when_a_file_was_written(tmp_path: P
     assert found == [[first["id"]], [second["id"]], [second["id"], first["id"]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["filterBy=createdAt>=2020", "sortBy=createdAt"])
 @pytest.mark.parametrize("path", [POLICIES, MAPPINGS, FIELD_GROUPS])
 async def test_without_a_cluster_nothing_is_found_by_when_it_was_made(

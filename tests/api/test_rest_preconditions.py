@@ -218,6 +218,7 @@ async def test_what_must_be_there_already_is_not_made(
     assert after == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "body"), CREATE)
 async def test_what_must_not_be_there_is_made_once(
     tmp_path: Path, method: str, path: str, body: Any
@@ -318,6 +319,7 @@ async def test_a_version_of_a_group_of_the_system_goes_with_what_was_added(tmp_p
     assert files == {}
 
 
+@pytest.mark.slow
 async def test_what_a_person_added_to_a_group_of_the_system_is_not_ours_to_change(
     tmp_path: Path,
 ) -> None:

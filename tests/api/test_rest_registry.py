@@ -19,6 +19,7 @@ def names(answer: Any, key: str, scope: str) -> list[str]:
     return [one["name"] for one in answer[key] if one["scope"] == scope]
 
 
+@pytest.mark.slow
 async def test_what_ships_is_listed_beside_what_is_registered(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", FORMATTERS, FORMATTER)
@@ -94,6 +95,7 @@ async def test_a_name_is_given_once_whatever_its_case(tmp_path: Path, name: str)
     assert "already" in again.details
 
 
+@pytest.mark.slow
 async def test_a_patch_merges_maps_by_name_and_null_removes(tmp_path: Path) -> None:
     first = {"a": READ, "b": READ}
     async with Api(tmp_path) as api:
@@ -108,6 +110,7 @@ async def test_a_patch_merges_maps_by_name_and_null_removes(tmp_path: Path) -> N
     assert "description" not in got
 
 
+@pytest.mark.slow
 async def test_an_answer_can_be_sent_back(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         await api.must("POST", FORMATTERS, FORMATTER)
@@ -174,6 +177,7 @@ async def test_a_group_of_the_system_is_added_to_and_nothing_else(tmp_path: Path
     assert list(documents) == []
 
 
+@pytest.mark.slow
 async def test_what_was_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = f"{FORMATTERS}/acme-a"
     async with Api(tmp_path) as api:
@@ -229,6 +233,7 @@ async def test_documents_that_are_not_in_force_are_shown_with_the_reason(tmp_pat
     assert shown["problems"] == ['fields.a.typ: unknown field; did you mean "type"?']
 
 
+@pytest.mark.slow
 async def test_a_list_is_filtered_sorted_and_cut_into_pages(tmp_path: Path) -> None:
     async with Api(tmp_path) as api:
         for name in ("beta", "alpha", "gamma"):

@@ -133,6 +133,7 @@ async def test_a_refusal_shows_nothing_of_what_was_sent(
     assert CANARY not in scraped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "document",
     [

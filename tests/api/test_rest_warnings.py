@@ -28,6 +28,7 @@ NEVER = (
 )
 
 
+@pytest.mark.slow
 async def test_a_rule_that_never_acts_is_written_with_a_warning(tmp_path: Path) -> None:
     """Product: broader wins unless it says `allowOverride`; both policies may stand."""
     async with Api(tmp_path) as api:

@@ -63,6 +63,7 @@ async def test_a_review_is_answered_to_who_trusts_our_authority(paths: Certifica
     assert answer["response"]["allowed"]
 
 
+@pytest.mark.slow
 async def test_who_does_not_trust_it_does_not_send_anything(paths: CertificatePaths) -> None:
     async with Gate(POLICY) as gate:
         server = await serve(gate, ServerTls(paths.certificate, paths.key))
@@ -71,6 +72,7 @@ async def test_who_does_not_trust_it_does_not_send_anything(paths: CertificatePa
         await server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/mutate", "/validate"])
 async def test_with_a_client_authority_only_its_callers_are_answered(
     paths: CertificatePaths, client_pem: Path, path: str

@@ -87,6 +87,7 @@ def nodes_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict
             yield from nodes_of(schema[keyword], f"{path}[]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crd", CRDS, ids=IDS)
 def test_the_chart_has_the_crd_as_the_program_prints_it(crd: dict[str, Any]) -> None:
     assert file_of(crd).read_text() == dump_yaml([crd]), "run python -m tests.chart.test_crds"

@@ -45,6 +45,7 @@ def copied() -> list[str]:
     return [source for words in lines for source in words[:-1]]
 
 
+@pytest.mark.slow
 def test_the_linter_finds_nothing() -> None:
     linter = Path(sys.executable).with_name("hadolint")
     done = subprocess.run(

@@ -119,6 +119,7 @@ def test_the_readme_has_the_table_of_values() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_says_nothing_that_is_the_default(path: Any) -> None:
     defaults = {value.path: json.loads(value.default) for value in commented_values()}

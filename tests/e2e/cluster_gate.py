@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Self
@@ -17,9 +16,8 @@ class ClusterGate(Gate):
     """A server whose policies are those of a cluster; always on the same ports."""
 
     def __init__(self, directory: Path, kubeconfig: Path, *flags: str) -> None:
-        super().__init__(directory)
+        super().__init__(directory, *flags)
         self._kubeconfig = kubeconfig
-        self._flags = flags
 
     def start(self) -> Self:
         """Return when it is ready."""
@@ -44,25 +42,6 @@ class ClusterGate(Gate):
             cwd=PROJECT,
         )
         return self
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        if self._process is not None:
-            self._process.stop(grace_s=10.0, first=signal.SIGKILL)
-
-    @property
-    def resident_mib(self) -> float:
-        assert self._process is not None
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-    @property
-    def cpu_s(self) -> float:
-        """The processor time that it has taken so far, in seconds."""
-        assert self._process is not None
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
 
     def metric(self, name: str, **labels: str) -> float:
         """One sample; 0 where there is none yet."""

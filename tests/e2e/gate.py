@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import urllib.error
 import urllib.request
@@ -28,8 +29,9 @@ RELOAD_TIMEOUT_S = 10.0
 class Gate:
     """`gatewright serve` on a directory of its own, which starts as a copy of the examples."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *flags: str) -> None:
         self.directory = directory
+        self._flags = flags
         self.policies = directory / "policies"
         self._log = directory / "gatewright.log"
         self._port, self._ops_port = free_port(), free_port()
@@ -44,7 +46,8 @@ class Gate:
         return (self.directory / "certificates" / "ca.crt").read_text()
 
     def start(self) -> Self:
-        shutil.copytree(EXAMPLES / "policies", self.policies)
+        if not self.policies.exists():
+            shutil.copytree(EXAMPLES / "policies", self.policies)
         self._process = start_process(
             "gatewright",
             [
@@ -52,6 +55,7 @@ class Gate:
                 *("--listen", f"127.0.0.1:{self._port}"),
                 *("--ops-listen", f"127.0.0.1:{self._ops_port}"),
                 *("--cert-dir", str(self.directory / "certificates")),
+                *self._flags,
             ],
             log=self._log,
             env=os.environ,
@@ -63,6 +67,11 @@ class Gate:
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop(grace_s=10.0)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            self._process.stop(grace_s=10.0, first=signal.SIGKILL)
 
     def ops(self, path: str) -> tuple[int, str]:
         """Status and body of a GET on the ops listener; status 0 while nothing listens."""
@@ -79,6 +88,20 @@ class Gate:
         """The decision records so far, oldest first."""
         lines = [json.loads(line) for line in self._log.read_text().splitlines() if line[:1] == "{"]
         return [line for line in lines if line.get("logger") == "gatewright.decision"]
+
+    @property
+    def resident_mib(self) -> float:
+        assert self._process is not None
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    @property
+    def cpu_s(self) -> float:
+        """The processor time that it has taken so far, in seconds."""
+        assert self._process is not None
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     @property
     def log_text(self) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from tests.e2e.reconciler import ReconcilerProcess
 from tests.gpu import FRACTION, make_gpu_container, share_of, whole_gpus
 from tests.gpu_documents import METRICS, make_policy, make_settings, make_source, make_strategy
 from webhook.catalog.crds import build_crds
+from webhook.model.rightsizing.recommendations import read_recommendation
 
 OWN_NAMESPACE = "gatewright"
 SERVER, RECONCILER = "gatewright", "reconciler"
@@ -66,25 +69,18 @@ class Place:
 
     def deploy(self, *containers: JsonObject, replicas: int = 1, **template: Any) -> JsonObject:
         """A Deployment whose pods run; as it was applied."""
-        labels = {"app": "llm"}
-        deployment = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "llm", "namespace": self.namespace, "labels": labels},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels, **template},
-                    "spec": {"containers": list(containers)},
-                },
-            },
-        }
-        self.cluster.apply(deployment)
+        deployment = make_deployment("llm", self.namespace, *containers, replicas=replicas)
+        deployment["spec"]["template"]["metadata"] |= template
+        self.apply_and_run(deployment)
+        return deployment
+
+    def apply_and_run(self, *deployments: JsonObject) -> None:
+        """Have the pods of *deployments* run, and no others be there."""
+        self.cluster.apply(*deployments)
+        replicas = sum(deployment["spec"]["replicas"] for deployment in deployments)
         wait_until(lambda: len(self.pods()) == replicas, PATIENCE_S, "the pods")
         for pod in self.pods():
             self.run(pod, age=timedelta(hours=1))
-        return deployment
 
     def patch_template(self, spec: JsonObject) -> None:
         """Change what the Deployment's pods are made with."""
@@ -135,8 +131,8 @@ class Place:
         time.sleep(QUIET_S)
         assert [each["metadata"]["uid"] for each in self.pods()] == [pod["metadata"]["uid"]]
 
-    def load(self, pod: JsonObject, **percents: Mapping[str, float]) -> None:
-        """How much *pod* uses from now on: by signal, then container."""
+    def load(self, *pods: JsonObject, **percents: Mapping[str, float]) -> None:
+        """How much each of *pods* uses from now on: by signal, then container."""
         now = datetime.now(UTC).replace(microsecond=0)
         times = [now + number * STEP for number in range(-20, 80)]
         self.prometheus.backfill(
@@ -151,6 +147,7 @@ class Place:
                     },
                     [(at, percent) for at in times],
                 )
+                for pod in pods
                 for signal, containers in percents.items()
                 for container, percent in containers.items()
             ]
@@ -185,6 +182,22 @@ class Place:
 
     def evictions(self) -> float:
         return self.reconciler.metric("gatewright_evictions_total", outcome="evicted")
+
+
+def make_deployment(
+    name: str, namespace: str, *containers: JsonObject, replicas: int = 1
+) -> JsonObject:
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": list(containers)}},
+        },
+    }
 
 
 def settings(url: str, **more: Any) -> JsonObject:
@@ -629,6 +642,86 @@ def test_the_next_leader_goes_on_without_evicting_twice(
     finally:
         leader.start()
         other.stop()
+
+
+WORKLOADS = 12
+# How many recommendations and pods in place of others there are when a reconciler is killed.
+KILLED_AT = (1, WORKLOADS - 3, WORKLOADS + 1, WORKLOADS + 5)
+# The times of the kills are the same in each run. What they hit is not.
+SEED = 1
+
+
+class Kubelet:
+    """Says that the pods of *place* run, and keeps who was there, by Deployment."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.seen: dict[str, list[str]] = {}
+
+    def look(self) -> list[JsonObject]:
+        """The pods that are there now."""
+        pods = self._place.pods()
+        for pod in pods:
+            uids = self.seen.setdefault(pod["metadata"]["labels"]["app"], [])
+            if pod["metadata"]["uid"] not in uids:
+                uids.append(pod["metadata"]["uid"])
+                # The first ones run already.
+                if len(uids) > 1:
+                    self._place.run(pod)
+        return pods
+
+    def all_have(self, count: str) -> bool:
+        pods = self.look()
+        return len(pods) == WORKLOADS and all(main_has(pod, count) for pod in pods)
+
+
+def test_what_a_reconciler_leaves_that_is_killed_in_its_rounds_is_whole(
+    place: Place, cluster: ControlPlane
+) -> None:
+    """The next one goes on, and evicts no pod that was evicted already."""
+    chance = random.Random(SEED)
+    reconciler, container = place.reconciler, make_gpu_container(limit="1")
+    names = [f"llm-{number}" for number in range(WORKLOADS)]
+    place.apply_and_run(*[make_deployment(name, place.namespace, container) for name in names])
+    kubelet = Kubelet(place)
+    place.load(*kubelet.look(), compute={"main": 95}, memory={"main": 30})
+    path = f"/apis/policy.gatewright.io/v1alpha1/namespaces/{place.namespace}/gpurecommendations"
+
+    def recommendations() -> list[JsonObject]:
+        items: list[JsonObject] = cluster.request("GET", path).json()["items"]
+        return items
+
+    def done(least: int) -> bool:
+        kubelet.look()
+        replaced = sum(len(uids) - 1 for uids in kubelet.seen.values())
+        return len(recommendations()) + replaced >= least
+
+    place.apply_policy()
+    for least in KILLED_AT:
+        wait_until(partial(done, least), PATIENCE_S, "the reconciler to work", interval_s=0.01)
+        time.sleep(chance.uniform(0.0, 0.05))
+        reconciler.kill()
+        for found in recommendations():
+            # It is made without a status, which is then written as a whole.
+            recommendation = read_recommendation(found)
+            assert not recommendation.unread
+            assert "status" not in found or recommendation.status.selected is not None, found
+        # Or the next one would lead only when this one's time has run out.
+        cluster.kubectl_checked("delete", "lease", "--all", "-n", OWN_NAMESPACE)
+        reconciler.start()
+
+    place.until(lambda: kubelet.all_have("2"), "all pods to have what is recommended")
+    until = time.monotonic() + QUIET_S
+    while time.monotonic() < until:
+        kubelet.look()
+        time.sleep(0.2)
+
+    assert {name: len(uids) for name, uids in kubelet.seen.items()} == dict.fromkeys(names, 2)
+    selected = {
+        found["metadata"]["name"]: found["status"]["selected"]["amounts"]
+        for found in recommendations()
+    }
+    assert selected == {f"deployment.{name}": {"main": "1.14"} for name in names}
 
 
 # --- a kind of a user's own, which makes its pods itself ---

@@ -4,18 +4,42 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+import orjson
 import pytest
 
+from tests.api.gate import WIDGET, WIDGET_MAPPING, make_widget, of_kind
+from tests.builders import make_gvk_policy, make_rule
+from tests.controlplane.wait import wait_until
 from tests.e2e.callers import TIMEOUT_S
-from tests.e2e.gate import Gate
-from tests.load.overload import overload, recorded, recovery_s, sustainable_per_s
+from tests.e2e.gate import PROJECT, Gate
+from tests.load.crowd import SPARE_FILES, files_at_most
+from tests.load.overload import (
+    call_for,
+    faults,
+    overload,
+    recorded,
+    recovery_s,
+)
+from tests.unit.admission.builders import make_review
+from webhook.api.connections import MAX_CONNECTIONS
 
 # Each of them costs this process a file, too.
 CROWD = 500
+# As many as a server with that setting holds.
+FEW = 400
+
+# Of two programs, as each of them costs a file there.
+MANY, PROGRAMS = 10_000, 2
+# As many as are held by default, of 40 KB each, and what is around them.
+MOST_MANY_MIB = 250.0
+OTHER_FILES = 100
+OPENED_WITHIN_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +51,44 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
         gate.stop()
 
 
-def test_at_twice_the_rate_no_decision_is_lost_and_the_server_recovers(gate: Gate) -> None:
+@pytest.fixture(scope="module")
+def small_gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """One with room for fewer connections than a crowd has."""
+    gate = Gate(tmp_path_factory.mktemp("small-gate"), f"--max-connections={FEW}")
+    try:
+        yield gate.start()
+    finally:
+        gate.stop()
+
+
+def test_at_twice_the_rate_some_are_shed_and_no_decision_is_lost(gate: Gate) -> None:
     """`make soak` does the same for ten minutes."""
     outcome = overload(gate, 5.0)
+    recovered_s = recovery_s(gate)
 
-    assert outcome.reviews.answered, outcome
-    # Who was answered finds the decision in the record, once.
-    records = recorded(gate)
-    assert {uid: records[uid] for uid in outcome.reviews.answered} == dict.fromkeys(
-        outcome.reviews.answered, 1
-    )
-    assert set(outcome.ready) == {200}, outcome
-    # What was given up by its callers is worked on until there is none of it left.
-    assert recovery_s(gate) < 2 * TIMEOUT_S
+    assert not faults(outcome, recorded(gate), recovered_s), str(outcome)
+    assert outcome.reviews.reasons == {"too many reviews at once"}
+    # Operators see it.
+    line = 'gatewright_requests_rejected_total{reason="busy"} '
+    metrics = gate.ops("/metrics")[1].splitlines()
+    (counted,) = [text.removeprefix(line) for text in metrics if text.startswith(line)]
+    assert float(counted) >= outcome.shed
+
+
+def test_at_twice_the_rate_that_jq_can_answer_the_same_holds(gate: Gate) -> None:
+    """What a mapping asks jq takes no time of the server's own, and waits elsewhere."""
+    rule = make_rule("priorityClassName", "parts", {"default": "x"})
+    gate.write_policies("w.yaml", WIDGET_MAPPING, make_gvk_policy(rule, kind=WIDGET, name="w"))
+    item = {"role": "side", "text": "y" * 850, "numbers": [1, 2, 3]}
+    widget = make_widget([{**item, "index": n} for n in range(100)])
+    try:
+        outcome = overload(gate, 5.0, orjson.dumps(make_review(**of_kind(widget))))
+        recovered_s = recovery_s(gate)
+    finally:
+        gate.remove_policies("w.yaml")
+
+    assert not faults(outcome, recorded(gate), recovered_s), str(outcome)
+    assert "too many reviews that need jq at once" in outcome.reviews.reasons
 
 
 # What each of a crowd sends before it sends no more.
@@ -64,37 +113,81 @@ def crowd(gate: Gate, sent: bytes) -> Iterator[None]:
 
 @pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT)
 def test_a_crowd_that_says_nothing_of_use_keeps_nobody_from_an_answer(
-    gate: Gate, sent: bytes
+    small_gate: Gate, sent: bytes
 ) -> None:
-    with crowd(gate, sent):
-        assert sustainable_per_s(gate, 0.5) > 0
-        assert gate.ops("/readyz")[0] == 200
+    with crowd(small_gate, sent):
+        assert call_for(small_gate, 0.5).answered
+        assert small_gate.ops("/readyz")[0] == 200
+        assert open_files(small_gate) < FEW + OTHER_FILES
 
 
-def test_half_a_request_over_tls_keeps_nobody_from_an_answer(gate: Gate) -> None:
-    host, port = "127.0.0.1", int(gate.url.rpartition(":")[2])
-    context = ssl.create_default_context(cadata=gate.ca_pem)
+def test_half_a_request_over_tls_keeps_nobody_from_an_answer(small_gate: Gate) -> None:
+    host, port = "127.0.0.1", int(small_gate.url.rpartition(":")[2])
+    context = ssl.create_default_context(cadata=small_gate.ca_pem)
     with ExitStack() as stack:
         for _ in range(CROWD // 10):
             plain = stack.enter_context(socket.create_connection((host, port), timeout=TIMEOUT_S))
             connection = stack.enter_context(context.wrap_socket(plain, server_hostname=host))
             connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: ga")
 
-        assert sustainable_per_s(gate, 0.5) > 0
+        assert call_for(small_gate, 0.5).answered
 
 
-def test_who_hangs_up_without_an_answer_leaves_nothing_behind(gate: Gate) -> None:
+def test_who_hangs_up_without_an_answer_leaves_nothing_behind(small_gate: Gate) -> None:
     """Callers that give up, as API servers do after their timeout."""
-    before = open_files(gate)
+    before = open_files(small_gate)
     for _ in range(3):
-        with crowd(gate, SILENT["half-a-handshake"]):
+        with crowd(small_gate, SILENT["half-a-handshake"]):
             pass
 
     deadline = time.monotonic() + TIMEOUT_S
-    while (after := open_files(gate)) > before + 20 and time.monotonic() < deadline:
+    while (after := open_files(small_gate)) > before + 20 and time.monotonic() < deadline:
         time.sleep(0.1)
 
     assert after <= before + 20
+
+
+@contextmanager
+def idle_connections(gate: Gate, count: int) -> Iterator[int]:
+    """*count* connections over TLS that are idle, or as many as this machine allows."""
+    port, ca = gate.url.rpartition(":")[2], gate.directory / "certificates" / "ca.crt"
+    each = str(count // PROGRAMS)
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.load.crowd", port, str(ca), each],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=PROJECT,
+        )
+        for _ in range(PROGRAMS)
+    ]
+    try:
+        opened = 0
+        for program in programs:
+            assert program.stdout is not None
+            opened += int(program.stdout.readline())
+        yield opened
+    finally:
+        for program in programs:
+            program.communicate(timeout=OPENED_WITHIN_S)
+
+
+def test_ten_thousand_connections_are_borne(gate: Gate) -> None:
+    """Those that have been idle for longest are ended, so that there is room for who has work."""
+    allowed = PROGRAMS * (files_at_most() - SPARE_FILES)
+    files_before, mib_before = open_files(gate), gate.resident_mib
+    with idle_connections(gate, MANY) as opened:
+        assert opened == min(MANY, allowed)
+        reviews = call_for(gate, 0.5)
+        assert set(reviews.statuses) == {200}
+        assert reviews.within_s(200, 0.99) < TIMEOUT_S / 2
+        assert gate.ops("/readyz")[0] == 200
+        assert open_files(gate) <= MAX_CONNECTIONS + OTHER_FILES
+        assert gate.resident_mib - mib_before < MOST_MANY_MIB
+
+    wait_until(
+        lambda: open_files(gate) <= files_before + 20, TIMEOUT_S, "the connections to be closed"
+    )
 
 
 def open_files(gate: Gate) -> float:

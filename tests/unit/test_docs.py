@@ -274,6 +274,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_documentation_shows_what_the_program_really_prints(name: str) -> None:
     text = (ROOT / name).read_text()

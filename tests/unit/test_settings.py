@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from webhook.api.bodies import MAX_BODY_BYTES
+from webhook.api.connections import MAX_CONNECTIONS
 from webhook.errors import SettingsError
 from webhook.model.settings import EngineSettings
 from webhook.settings import (
@@ -50,6 +51,7 @@ def test_defaults_are_those_of_a_laptop() -> None:
     assert got.ops_listen == Address("127.0.0.1", 8080)
     assert got.cert_dir == Path("/home/ada/.local/state/gatewright/certs")
     assert got.max_body_bytes == MAX_BODY_BYTES == 24 * 1024 * 1024
+    assert got.max_connections == MAX_CONNECTIONS
     assert got.log_level == "info"
     assert (got.tls_cert, got.tls_key, got.client_ca) == (None, None, None)
 
@@ -187,6 +189,7 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "ownNamespace": ("gatewright", "gatewright"),
     "logLevel": ("WARNING", "warning"),
     "maxBodyBytes": ("8000000", 8_000_000),
+    "maxConnections": ("5000", 5000),
     "jq.deadlineSeconds": ("0.5", 0.5),
     "jq.memoryMib": ("512", 512),
     "shutdown.delaySeconds": ("5", 5.0),
@@ -233,6 +236,7 @@ def test_an_address_is_host_and_port(given: str, want: Address) -> None:
         ("--log-level", "chatty", "one of debug, info"),
         ("--max-body-bytes", "16Mi", "a whole number"),
         ("--max-body-bytes", "1", "a whole number from 1024"),
+        ("--max-connections", "0", "a whole number from 16"),
         ("--jq-deadline-seconds", "nan", "a number from 0.01"),
         ("--jq-deadline-seconds", "inf", "a number from 0.01"),
         ("--jq-deadline-seconds", "soon", "a number from 0.01"),

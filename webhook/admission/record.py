@@ -126,7 +126,7 @@ def change_entry(change: Change) -> dict[str, Any]:
     origin = _origin(source)
     return {
         "path": clean(pointer or to_pointer(path), TEXT_MAX_CHARS * 2),
-        "field": clean(field),
+        "field": _field_name(field),
         "rule": _RULE_NAMES[rule],
         "old": None if old is None else printable(old),
         "new": printable(new),
@@ -178,6 +178,10 @@ def not_applied_entry(left_out: NotApplied) -> dict[str, Any]:
         "reason": clean(left_out.reason),
         **_origin(left_out.source),
     }
+
+
+# Fields are those of the policies, of which there are not many.
+_field_name = lru_cache(maxsize=1024)(clean)
 
 
 @lru_cache(maxsize=1024)

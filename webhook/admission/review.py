@@ -276,7 +276,7 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
     """
     if request.kind == _POD and (system := _system_pod(request)):
         return system
-    if _is_trusted(request.user, snapshot):
+    if _is_trusted(request.user, snapshot.settings.trusted_controllers):
         owner = judged_owner(request, snapshot, branch)
         if owner is not None:
             return f"made by {request.user} for a {owner.kind}, which was judged"
@@ -319,10 +319,6 @@ def _metadata_of(request: AdmissionRequest) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _is_trusted(user: str, snapshot: Snapshot) -> bool:
-    return any(_glob(name).match(user) for name in snapshot.settings.trusted_controllers)
-
-
 @lru_cache(maxsize=256)
-def _glob(pattern: str) -> Glob:
-    return Glob.compile(pattern)
+def _is_trusted(user: str, trusted: tuple[str, ...]) -> bool:
+    return any(Glob.compile(name).match(user) for name in trusted)

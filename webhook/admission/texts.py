@@ -47,13 +47,13 @@ def value_text(value: Any) -> str:
 
 def printable(value: Any) -> Any:
     """*value* for a record: as it is where it is short and plain JSON, else its text, cut."""
+    if isinstance(value, str):  # What most are.
+        return clean(value, VALUE_MAX_CHARS)
     match value:
         case None | bool() | float():
             return value
         case int():
             return value if abs(value) < 2**63 else clean(str(value), VALUE_MAX_CHARS)
-        case str():
-            return clean(value, VALUE_MAX_CHARS)
         case dict() | list():
             text = _json_text(value)
             shown = clean(text, VALUE_MAX_CHARS)

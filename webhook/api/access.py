@@ -11,6 +11,7 @@ from webhook.api.resources import Registered, Resource
 from webhook.api.rest_services import RestServices
 from webhook.api.services import SERVICES, Services
 from webhook.api.writing import Writer
+from webhook.errors import NotFoundError
 from webhook.model.access import Action, Caller
 from webhook.store.snapshot import Snapshot
 
@@ -64,8 +65,10 @@ async def begin(request: web.Request) -> Call:
 
     Raises:
         UnauthorizedError: nobody that is known.
+        NotFoundError: there is no API.
     """
     services = request.app[SERVICES]
     rest = services.rest
-    assert rest is not None, "the routes are there with the API only"
+    if rest is None:
+        raise NotFoundError("there is no API here")
     return Call(request, services, rest, await authenticate(request, rest.authenticator))

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import ParamSpec, TypeVar
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -24,7 +25,7 @@ from webhook.admission.review import may_inject
 from webhook.admission.review import review as decide
 from webhook.admission.rightsizing import is_about_rightsizing, judge_rightsizing
 from webhook.admission.texts import to_json
-from webhook.api.bodies import BIG_BODY_BYTES
+from webhook.api.bodies import BIG_BODY_BYTES, BusyError, read_small
 from webhook.api.document_reviews import judge_document
 from webhook.api.problems import message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
@@ -87,17 +88,29 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
     encoding = http.headers.get("Content-Encoding", "").lower()
     if encoding not in _ENCODINGS:
         return problem(415, "the content encoding is not supported")
-    wait_until = asyncio.get_running_loop().time() + _patience_s(http)
+    # Of what is packed, the length says little.
+    announced_bytes = http.content_length if encoding in ("", "identity") else None
+    wait_until = asyncio.get_running_loop().time() + _patience_s(http.rel_url.raw_query_string)
     with services.metrics.reviews_running.track_inprogress():
+        if announced_bytes is not None and announced_bytes <= min(
+            BIG_BODY_BYTES, services.max_body_bytes
+        ):
+            body = await read_small(http.content, services.read_timeout_s)
+            await services.line.wait_turn(
+                wait_until=wait_until, is_gone=lambda: http.transport is None
+            )
+            return await _review(decode_review(body), phase, services, started, wait_until)
         async with services.bodies.read(
             http.content,
-            # Of what is packed, the length says little.
-            announced_bytes=http.content_length if encoding in ("", "identity") else None,
+            announced_bytes=announced_bytes,
             max_bytes=services.max_body_bytes,
             timeout_s=services.read_timeout_s,
             wait_until=wait_until,
         ) as body:
             if len(body) <= BIG_BODY_BYTES:
+                await services.line.wait_turn(
+                    wait_until=wait_until, is_gone=lambda: http.transport is None
+                )
                 return await _review(decode_review(body), phase, services, started, wait_until)
             async with services.big_turns.take(wait_until=wait_until):
                 review = await _run(services.big_thread, decode_review, body)
@@ -106,9 +119,10 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
                 )
 
 
-def _patience_s(http: web.Request) -> float:
+@lru_cache(maxsize=64)
+def _patience_s(query: str) -> float:
     """How long this review may wait for others, so that an answer still finds its caller."""
-    found = _TIMEOUT.fullmatch(http.query.get("timeout", ""))
+    found = _TIMEOUT.fullmatch(parse_qs(query).get("timeout", [""])[0])
     caller_s = float(found[1]) if found else DEFAULT_TIMEOUT_S
     return PATIENCE_RATIO * min(caller_s, MAX_TIMEOUT_S)
 
@@ -141,6 +155,9 @@ async def _review(
             )
         else:
             decision, answer = await _decide(review, phase, snapshot, services, thread)
+    except BusyError:
+        # Nothing was decided, so that there is nothing to record.
+        raise
     except Exception as e:
         error = e
         log.exception(

@@ -20,6 +20,7 @@ from webhook.api import (
 )
 from webhook.api.auth import UnauthorizedError
 from webhook.api.bodies import BusyError
+from webhook.api.line import GoneError
 from webhook.api.problems import details_of, message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
 from webhook.telemetry.metrics import Rejection
@@ -84,10 +85,11 @@ async def count_and_contain(request: web.Request, handler: Handler) -> web.Strea
         # Raised by the framework: no such path, no such method, body too large.
         allowed = {"Allow": e.headers["Allow"]} if "Allow" in e.headers else None
         response = problem(e.status, headers=allowed, details="" if is_api else None)
-    except BusyError as e:
+    except (BusyError, GoneError) as e:
         response = _refuse(e, is_api=is_api)
         # Not by its status, which `/readyz` answers as well.
-        metrics.rejected.labels(Rejection.BUSY).inc()
+        reason = Rejection.BUSY if isinstance(e, BusyError) else Rejection.GONE
+        metrics.rejected.labels(reason).inc()
     except Exception as e:
         response = _refuse(e, is_api=is_api)
         if response.status >= 500:
@@ -109,6 +111,8 @@ def _refuse(error: Exception, *, is_api: bool) -> web.Response:
     headers = {}
     if isinstance(error, UnauthorizedError):
         headers["WWW-Authenticate"] = error.challenge
+    if isinstance(error, BusyError):
+        headers["Retry-After"] = "1"
     details = details_of(error) if is_api else None
     return problem(status_of(error), message_of(error), headers, details=details)
 

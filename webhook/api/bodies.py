@@ -49,10 +49,10 @@ class SlowBodyError(WebhookError):
 
 
 class BusyError(WebhookError):
-    """Too many large reviews came at once for this one to be answered in time."""
+    """Too many reviews came at once for this one to be answered in time."""
 
-    def __init__(self) -> None:
-        super().__init__("too many large reviews at once")
+    def __init__(self, what: str = "large reviews") -> None:
+        super().__init__(f"too many {what} at once")
 
 
 @dataclass(eq=False, slots=True)
@@ -224,9 +224,34 @@ class BodyRoom:
         self._next_look = loop.call_later(LOOK_PERIOD_S, self._look)
 
 
+async def read_small(content: StreamReader, timeout_s: float) -> bytes:
+    """
+    Read *content* to its end, which is announced to be no more than `BIG_BODY_BYTES` away.
+
+    Such a body needs no room. The sender may take *timeout_s*.
+
+    Raises:
+        SlowBodyError: the sender took too long.
+        DecodeError: it is cut off.
+    """
+    body = _Body(BIG_BODY_BYTES)
+    if content.is_eof():
+        return await _next_chunk(body, content, timeout_s)
+    now = asyncio.get_running_loop().time
+    end = now() + timeout_s
+    # Mostly there is one.
+    chunks = [await _next_chunk(body, content, timeout_s)]
+    while chunk := await _next_chunk(body, content, end - now()):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
 async def _next_chunk(body: _Body, content: StreamReader, timeout_s: float) -> bytes:
     """What has arrived, or arrives next; nothing at the end."""
     try:
+        if content.is_eof():
+            # All of it is here, so there is nothing to wait for.
+            return content.read_nowait()
         async with asyncio.timeout(timeout_s) as body.arriving:
             return await content.readany()
     except TimeoutError:

@@ -10,6 +10,7 @@ from aiohttp import web
 from webhook.admission.texts import clean
 from webhook.api.auth import ForbiddenError, UnauthorizedError
 from webhook.api.bodies import BodyTooLargeError, BusyError, SlowBodyError
+from webhook.api.line import GoneError
 from webhook.errors import (
     ConflictError,
     DecodeError,
@@ -66,6 +67,7 @@ STATUS_BY_ERROR: dict[type[Exception], int] = {
     BodyTooLargeError: 413,
     MediaTypeError: 415,
     BusyError: 503,
+    GoneError: 503,
     StoreError: 503,
     KubeError: 503,
     # Ours: the cluster's failurePolicy decides. `allowed: false` would overrule an

@@ -145,7 +145,8 @@ async def _extend_system_group(
     if group.resource is not FIELD_GROUPS:
         _own(group)
     shipped = find_by_name(system_objects(FIELD_GROUPS), group.name)
-    assert shipped is not None
+    if shipped is None:
+        raise NotFoundError(f"no field group {group.name!r} ships with us")
     for key, value in patch.items():
         if key == "name":
             continue

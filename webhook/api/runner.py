@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 from aiohttp import web
+from aiohttp.hdrs import CONTENT_ENCODING
 from aiohttp.http_exceptions import HttpProcessingError
 
+from webhook.api.connections import Connections
 from webhook.api.problems import problem
 from webhook.api.services import SERVICES
 from webhook.telemetry.metrics import OTHER, Metrics, Rejection
@@ -31,29 +33,48 @@ class GateRunner(web.AppRunner):
     """
 
     def __init__(
-        self, app: web.Application, *, shutdown_timeout: float = 60.0, **options: Any
+        self,
+        app: web.Application,
+        *,
+        connections: Connections | None = None,
+        shutdown_timeout: float = 60.0,
+        **options: Any,
     ) -> None:
-        """*options* are those of the library's connections (`aiohttp.web.RequestHandler`)."""
+        """
+        *connections* are told what each of theirs does. *options* are those of the library's
+        (`aiohttp.web.RequestHandler`).
+        """
+        if connections is None:
+            connections = Connections(app[SERVICES].metrics)
+        self._connections = connections
         self._options = {"read_bufsize": READ_AHEAD_BYTES, **options}
         super().__init__(app, shutdown_timeout=shutdown_timeout, **self._options)
 
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
         metrics = self.app[SERVICES].metrics
+        connections = self._connections
         handle = server.request_handler
 
         async def handle_in_our_words(request: web.BaseRequest) -> web.StreamResponse:
+            connection = request.protocol
+            connections.begin(connection, is_whole=request.content.is_eof())
             try:
                 return await handle(request)
             except web.HTTPException as e:
                 # Raised outside of all middleware: an `Expect` that nobody knows.
                 metrics.observe_http(OTHER, e.status)
                 return problem(e.status, headers=_SERVER)
+            finally:
+                connections.done(connection)
+                if CONTENT_ENCODING in request.headers and isinstance(connection, _Connection):
+                    connection.leave_the_rest()
 
         return _Server(
             handle_in_our_words,
             request_factory=server.request_factory,
             metrics=metrics,
+            connections=connections,
             **self._options,
         )
 
@@ -64,9 +85,12 @@ _SERVER = {"Server": "gatewright"}
 class _Server(web.Server):
     """Makes a connection of ours for each that comes in."""
 
-    def __init__(self, handler: Any, *, metrics: Metrics, **options: Any) -> None:
+    def __init__(
+        self, handler: Any, *, metrics: Metrics, connections: Connections, **options: Any
+    ) -> None:
         super().__init__(handler, **options)
         self._metrics = metrics
+        self._held = connections
         self._options = {
             key: value
             for key, value in options.items()
@@ -75,15 +99,37 @@ class _Server(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         loop = asyncio.get_running_loop()
-        return _Connection(self, loop=loop, metrics=self._metrics, **self._options)
+        return _Connection(
+            self,
+            loop=loop,
+            metrics=self._metrics,
+            connections=self._held,
+            **self._options,
+        )
 
 
 class _Connection(web.RequestHandler):
-    __slots__ = ("_metrics",)
+    __slots__ = ("_held", "_metrics")
 
-    def __init__(self, server: web.Server, *, metrics: Metrics, **options: Any) -> None:
+    def __init__(
+        self, server: web.Server, *, metrics: Metrics, connections: Connections, **options: Any
+    ) -> None:
         super().__init__(server, **options)
         self._metrics = metrics
+        self._held = connections
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._held.leave(self)
+        super().connection_lost(exc)
+
+    def leave_the_rest(self) -> None:
+        """
+        End with the answer, whatever of the body is still to come.
+
+        The library would read it for ten seconds, and unpack it: seconds of work for what is a
+        thousandth of that when it is sent.
+        """
+        self._lingering_time = 0.0
 
     def handle_error(
         self,

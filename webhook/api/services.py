@@ -13,7 +13,9 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from webhook.api.bodies import MAX_BODY_BYTES, BodyRoom, Turns
+from webhook.api.line import Line
 from webhook.api.rest_services import RestServices
+from webhook.api.threads import BoundedThreads
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.refusals import Refusal
 from webhook.model.rightsizing.injections import Injection
@@ -114,7 +116,9 @@ class Services:
     readiness: Readiness
     jq: JqWorker
     # Where requests wait for jq. Of its own: many that wait must not hold up a reload.
-    jq_threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(32, "jq"))
+    jq_threads: ThreadPoolExecutor = field(
+        default_factory=lambda: BoundedThreads(32, "jq", "reviews that need jq")
+    )
     # Where big reviews are worked on, so that others are answered meanwhile. One thread, as
     # there is one interpreter lock.
     big_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "big"))
@@ -124,6 +128,8 @@ class Services:
     # Callers of `/mutate` and `/validate` must have presented one in the handshake.
     client_certificate_required: bool = False
     bodies: BodyRoom = field(default_factory=BodyRoom)
+    # Where reviews that are not large wait for one another.
+    line: Line = field(default_factory=Line)
     # Read into objects, a body takes some ten times its size, 80 MB at worst. Two: one is worked
     # on while jq looks at the other.
     big_turns: Turns = field(default_factory=lambda: Turns(2))

@@ -12,6 +12,7 @@ from webhook.api.services import Readiness, Services
 from webhook.cli.process import (
     Listener,
     background,
+    calm_collector,
     listen,
     loop_factory,
     shown,
@@ -144,6 +145,7 @@ async def _reconcile(settings: ReconcileSettings) -> None:
         stack.callback(services.close)
         stack.push_async_callback(client.close)
         ops = await listen(stack, build_ops_app(services), settings.ops_listen)
+        calm_collector()
         async with background() as start:
             start("reconcile", electing)
             _announce(ops)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from webhook.cli.leading import build_leading
 from webhook.cli.process import (
     Listener,
     background,
+    calm_collector,
     end_threads,
     listen,
     loop_factory,
@@ -39,10 +39,6 @@ log = logging.getLogger("gatewright.serve")
 
 # After the last listener is closed: for requests that are on their way through the kernel.
 LAST_CALL_S = 0.2
-
-# How many objects may be made before the collector looks for cycles. Decoding makes many objects
-# and no cycles: a review of 2.6 MB in small parts took 0.48 s with Python's 700, 0.35 s with this.
-_GC_THRESHOLD = 50_000
 
 
 def serve(settings: ServeSettings) -> int:
@@ -95,13 +91,16 @@ async def _serve(settings: ServeSettings) -> None:
             if (begun := await unless(stop, beginning)) is None:
                 return
             snapshot, tls = begun
-            admission = await listen(stack, build_app(services), settings.listen, tls.context)
+            admission = await listen(
+                stack,
+                build_app(services),
+                settings.listen,
+                tls.context,
+                most=settings.max_connections,
+            )
             if events is not None:
                 start("write events", events.run)
-            # What is here now stays: the collector need not look at it ever again.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(_GC_THRESHOLD, 20, 50)
+            calm_collector()
             readiness.listening = True
             if store.client is not None:
                 # Not before: what is registered is called at once.

@@ -10,7 +10,8 @@ MAX_DEPTH = 500
 # Stands where something was cut off. JSON text, to be looked for in what was read.
 TOO_DEEP = b'"(nests too deep)"'
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# A text that has no end goes to the end: looked for at each quote, it would take for ever.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.?)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def cut_depth(text: bytes, max_depth: int = MAX_DEPTH) -> bytes:

@@ -27,6 +27,8 @@ _TOKEN_AGE_S = 60.0
 _KEEPALIVE_IDLE_S, _KEEPALIVE_INTERVAL_S, _KEEPALIVE_PROBES = 15, 5, 3
 
 _CONNECT_TIMEOUT_S = 10.0
+# Of a call that is bounded as a whole already: the library's own bound would cost as much again.
+_NO_OTHER_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
 
 # A watch event is one line, and an object in etcd is at most 1.5 MiB; base64 and escapes add.
 MAX_LINE_BYTES = 16 * 2**20
@@ -92,7 +94,6 @@ class KubeClient:
         Raises:
             KubeError: it was refused, or there was no whole answer within *timeout_s*.
         """
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
         headers = {"Accept": accept} | ({} if body is None else {"Content-Type": content_type})
         with _as_kube_errors(timeout_s):
             # Of all of it: a call may take two requests.
@@ -104,7 +105,7 @@ class KubeClient:
                     params=params,
                     data=None if body is None else orjson.dumps(body),
                     headers=headers,
-                    timeout=timeout,
+                    timeout=_NO_OTHER_TIMEOUT,
                 ) as answer,
             ):
                 return await answer.read()

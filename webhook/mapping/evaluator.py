@@ -272,13 +272,13 @@ class JqWorker:
         return ""
 
     def _try(self, source: str, sample: bytes) -> Answer:
-        program = combine((source,), mode="paths")
+        program = combine((source,))
         return self._doubtful.run(EVALUATE, program, sample, _trial_end())
 
     def _evaluate(
         self, sources: Sequence[str], document_json: bytes, begin_until: float
     ) -> list[QueryResult]:
-        program = combine(sources, mode="paths")
+        program = combine(sources)
         answer = self._run(program, len(sources), document_json, begin_until)
         results = read_results(answer.payload, sources, document_json)
         if results is not None:

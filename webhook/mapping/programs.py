@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from webhook.errors import SpecError
 from webhook.mapping.plain import PlainQuery, has_name, parse_plain
@@ -104,7 +103,7 @@ class Expression:
 
 
 # In a query about items, what leads from the list to each of them.
-_EACH_ITEM = re.compile(r"\s*\.\[\s*\]\s*\??\s*\|(?!=)")
+_EACH_ITEM = re.compile(r"\s*+\.\[\s*+\]\s*+\??\s*+\|(?!=)")
 
 
 def compile_expression(source: str, *, path: str, is_test: bool = False) -> Expression:
@@ -119,7 +118,8 @@ def compile_expression(source: str, *, path: str, is_test: bool = False) -> Expr
     if len(source) <= SOURCE_MAX_CHARS:
         source = spell_arguments(source, path=path)
     if is_test:
-        source = _EACH_ITEM.sub("", source, count=1) if _EACH_ITEM.match(source) else source
+        found = _EACH_ITEM.match(source)
+        source = source[found.end() :] if found else source
     used = vet(source, path=path, takes_arguments=True)
     return Expression(source, is_test, arguments=used)
 
@@ -160,7 +160,7 @@ _PRELUDE = "{} as $ENV | " + " ".join(
 _AFTER = "\n\n"
 
 
-def combine(sources: Sequence[str], *, mode: Literal["paths"]) -> str:
+def combine(sources: Sequence[str]) -> str:
     """
     One program whose only result is a list with one entry for each of *sources*.
 
@@ -169,7 +169,6 @@ def combine(sources: Sequence[str], *, mode: Literal["paths"]) -> str:
     evaluating an expression. Each source must compile on its own (`alone`): what does, can't
     close our parentheses, and so can't change its neighbours.
     """
-    assert mode == "paths"
     entries = [
         f"(try [limit({MAX_PLACES + 1}; path(\n{source}{_AFTER}))]"
         ' catch {error: (if type == "string" then .[:300] else type end)})'

@@ -95,7 +95,7 @@ _ARGUMENTS = "$ARGS"
 # Behind `$ARGS`: the part that holds the named arguments, and the name of one.
 _NAMED = re.compile(
     rf"""\s*\.named\b
-    (?:\s*(?:\.(?P<plain>{_WORD}) | \.?\s*\[\s*"(?P<key>[^"\\]*)"\s*\] | \."(?P<text>[^"\\]*)"))?
+    (?:\s*+(?:\.(?P<plain>{_WORD}) | \.?\s*+\[\s*"(?P<key>[^"\\]*)"\s*\] | \."(?P<text>[^"\\]*)"))?
     """,
     re.VERBOSE,
 )

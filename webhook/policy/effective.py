@@ -42,6 +42,10 @@ from webhook.policy.rules.kept import KeptValues
 MAIN_CONTAINER = "mainContainer"
 
 
+# As JSON has them. A value of these types is not shared with the policy when it is written.
+_SCALARS = frozenset({str, int, float, bool})
+
+
 @dataclass(frozen=True)
 class FieldPlan:
     """
@@ -108,6 +112,31 @@ class FieldPlan:
     def is_plain(self) -> bool:
         """Whether what rules look at is simply what stands at *ref*."""
         return self.field.home is NO_HOME and self.field.having is None and not self.own_items
+
+    @cached_property
+    def is_simple(self) -> bool:
+        """Whether to write it is to put a text, a number or a flag at *ref*, and nothing else."""
+        return (
+            self.is_plain
+            and len(self.filled) != 1
+            and not self.field.removes
+            and all(type(rule.value) in _SCALARS for rule in (*self.sets[:1], *self.defaults[:1]))
+        )
+
+    @cached_property
+    def told(self) -> dict[Rule, object]:
+        """A memo of the writer: what is told of the value that each rule writes, if simple."""
+        return {}
+
+    @cached_property
+    def parents(self) -> tuple[str, ...]:
+        """*ref* without its last token, which is *key*."""
+        return self.ref[:-1]
+
+    @cached_property
+    def key(self) -> str:
+        """The last token of *ref*."""
+        return self.ref[-1]
 
     @cached_property
     def kept(self) -> KeptValues | None:

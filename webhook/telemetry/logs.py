@@ -67,13 +67,13 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage()[:_MESSAGE_MAX_CHARS],
         }
-        for key, value in vars(record).items():
-            if key not in _STANDARD and key != "fields":
-                line.setdefault(key, value)
-        fields = getattr(record, "fields", None)
+        given = record.__dict__
+        for key in [key for key in given if key not in _STANDARD]:
+            line.setdefault(key, given[key])
+        fields = line.pop("fields", None)
         if isinstance(fields, Mapping):
             # What is there already stays as it is, and where it is.
-            line = {**line, **{str(key): value for key, value in fields.items()}, **line}
+            line = {**line, **fields, **line}
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = describe_exception(record.exc_info[1])
         return _dump(line)

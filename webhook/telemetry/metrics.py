@@ -45,6 +45,8 @@ class Rejection(StrEnum):
     SLOW = "slow"
     # Not for what was sent, but for what came with it.
     BUSY = "busy"
+    # Hung up before its turn came.
+    GONE = "gone"
     CERTIFICATE = "certificate"
 
 
@@ -87,6 +89,12 @@ class Metrics:
         )
         self.http_requests = self._counter(
             "gatewright_http_requests_total", "HTTP requests answered.", ["path", "code"]
+        )
+        self.connections_shed = self._counter(
+            "gatewright_connections_shed_total",
+            "Connections for which there was no room: the one that was idle for longest, or a new"
+            " one where all others were being answered. outcome: ended, refused.",
+            ["outcome"],
         )
         # Looking a series up by its labels costs as much as counting in it, on every review.
         self._review_seconds_of = cache(self.review_seconds.labels)

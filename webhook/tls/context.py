@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,7 @@ class ServerTls:
         self._on_failure = on_failure
         self._stamp = self._read_stamp()
         self._current = self._load()
+        self._changed_at_s = 0
         self.context = self._build()
         self.context.sni_callback = self._choose
 
@@ -85,12 +87,32 @@ class ServerTls:
         # Before reading: a file that changes meanwhile is found at the next look.
         self._stamp = stamp
         self._current = self._load()
+        self._changed_at_s = int(time.time())
         log.info("changed certificate is in use")
         return True
 
-    def _choose(self, connection: ssl.SSLObject, _host: str | None, _: ssl.SSLContext) -> None:
+    def _choose(
+        self, connection: ssl.SSLObject, _host: str | None, _: ssl.SSLContext
+    ) -> int | None:
         # OpenSSL calls this for every handshake, with or without a server name.
+        if self._is_outdated(connection):
+            return ssl.AlertDescription.ALERT_DESCRIPTION_UNKNOWN_CA
         connection.context = self._current
+        return None
+
+    def _is_outdated(self, connection: ssl.SSLObject) -> bool:
+        """
+        Whether a caller goes on with a session of before the files in use.
+
+        OpenSSL remembers for up to two hours that his certificate was good, and does not look at
+        it again: an authority that counts no more would go on letting him in. API servers never
+        go on with one.
+        """
+        if self._client_ca is None or not connection.session_reused:
+            return False
+        session = connection.session
+        # Whole seconds.
+        return session is None or session.time <= self._changed_at_s
 
     def _load(self) -> ssl.SSLContext:
         context = self._build()
@@ -104,6 +126,8 @@ class ServerTls:
     def _build(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # An older OpenSSL lets callers ask for new keys again and again, which costs them nothing.
+        context.options |= ssl.OP_NO_RENEGOTIATION
         # API servers ask for h2 first; we speak HTTP/1.1 and must say so.
         context.set_alpn_protocols(["http/1.1"])
         try:
@@ -112,6 +136,8 @@ class ServerTls:
                 context.load_verify_locations(self._client_ca)
                 # Whoever presents none is refused by the routes that want one.
                 context.verify_mode = ssl.CERT_OPTIONAL
+                # See `_is_outdated`: of TLS 1.3 nobody is given what he could go on with.
+                context.num_tickets = 0
         except (OSError, ValueError) as e:
             files = ", ".join(str(path) for path in self._files())
             raise SettingsError(f"no usable certificate in {files}: {_reason(e)}") from e

@@ -50,6 +50,7 @@ other setting stays at the program's own default. Both take the root context.
 {{- end -}}
 {{- $said = concat $said (list
       (list "max-body-bytes" (int64 .maxBodyBytes))
+      (list "max-connections" (int64 .maxConnections))
       (list "jq-deadline-seconds" .jq.deadlineSeconds)
       (list "jq-memory-mib" (int64 .jq.memoryMib))
       (list "write-status" .writeStatus)

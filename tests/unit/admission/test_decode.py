@@ -253,6 +253,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_JSON)
 def test_the_shape_is_seen_in_the_bytes_as_it_is(value: Any) -> None:
     def depth(node: Any) -> int:

@@ -123,6 +123,7 @@ def test_an_object_without_a_name_gets_a_usable_one(operation: str) -> None:
     assert record(None, operation=operation, object=obj)["name"] == "train-"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decision",
     [

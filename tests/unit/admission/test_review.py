@@ -113,6 +113,31 @@ def test_operators_elsewhere_are_trusted_by_a_setting() -> None:
     assert not submit(snapshot, pod, user="system:kube-controller-manager").allowed
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        "system:serviceaccount:kube-system",
+        "system:serviceaccount:kube-system-2:job-controller",
+        "system:serviceaccount:team-a:kube-system:job-controller",
+        "System:ServiceAccount:kube-system:job-controller",
+        "oidc:system:serviceaccount:kube-system:job-controller",
+        "alice system:serviceaccount:kube-system:job-controller",
+        "alice\nsystem:serviceaccount:kube-system:job-controller",
+        "system:kube-controller-manager ",
+        "system:kube-controller-manager\n",
+        "",
+    ],
+)
+def test_a_name_that_only_looks_like_a_trusted_one_is_none(user: str) -> None:
+    """Nor is anybody trusted for a group: his token has those that he was given."""
+    groups = ("system:serviceaccounts:kube-system", "system:masters")
+    pod = owned_by("apps/v1", "ReplicaSet")
+
+    assert not submit(
+        make_snapshot(POD_RULE, DEPLOYMENT_RULE), pod, user=user, groups=groups
+    ).allowed
+
+
 MIRROR = {"kubernetes.io/config.mirror": "abc"}
 
 

@@ -115,6 +115,7 @@ def test_each_selector_finds_exactly_these_places(contract: Contract, worker: Jq
     assert {name: [*map(to_pointer, paths)] for name, paths in found.items()} == contract.places
 
 
+@pytest.mark.slow
 @each_contract
 def test_an_enforcement_acts_exactly_there(contract: Contract, worker: JqWorker) -> None:
     """Each row alone: what is wrong with one is told whatever the others do."""

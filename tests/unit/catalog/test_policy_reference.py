@@ -126,6 +126,7 @@ def attribute_rules(row: Row) -> dict[str, Any]:
     return tree(row.within, {"attributes": tree(spelling, {"required": True})})
 
 
+@pytest.mark.slow
 def test_a_policy_can_name_each_field_for_the_printed_workload_types() -> None:
     problems = [
         (row.path, workload_type, problem)

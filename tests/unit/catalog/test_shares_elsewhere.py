@@ -162,6 +162,7 @@ KINDS = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_with_a_home_for_shares_is_given_them_without_another_rule(
     kind: str, worker: JqWorker
@@ -231,6 +232,7 @@ SHARING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("document", "annotations"), SHARING)
 @pytest.mark.parametrize(
     ("rules", "broken"),

@@ -146,6 +146,7 @@ def put(secrets: Secrets, ca: Issued, leaf: Issued, labels: dict[str, str] = LAB
     )
 
 
+@pytest.mark.slow
 async def test_a_pair_that_tls_refuses_changes_neither_certificate_nor_authorities(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,6 +174,7 @@ async def test_a_pair_that_tls_refuses_changes_neither_certificate_nor_authoriti
     assert sorted(os.listdir(tmp_path)) == ["ca.crt", "serving.pem"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_serving", [True, False], ids=["while-serving", "before-the-start"])
 async def test_a_pair_of_ours_that_tls_refuses_is_replaced(
     tmp_path: Path, is_serving: bool
@@ -193,6 +195,7 @@ async def test_a_pair_of_ours_that_tls_refuses_is_replaced(
         assert before == x509.load_pem_x509_certificate(secrets.data["tls.crt"])
 
 
+@pytest.mark.slow
 async def test_where_a_good_pair_can_not_be_taken_over_the_authorities_stay_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

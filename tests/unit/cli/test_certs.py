@@ -75,6 +75,7 @@ def test_make_keeps_what_is_good(directory: Path, capsys: pytest.CaptureFixture[
     assert "kept as it is" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["ca.key", "ca.crt", "tls.key", "tls.crt"])
 def test_make_goes_on_where_it_was_ended_in_the_middle(tmp_path: Path, file: str) -> None:
     """Nobody has to know what may be deleted."""
@@ -219,6 +220,7 @@ def secret_of(directory: Path) -> bytes:
     return dump_yaml([secret]).encode()
 
 
+@pytest.mark.slow
 def test_inspect_reads_a_secret_from_standard_input(directory: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "webhook", "certs", "inspect", "-"],
@@ -257,6 +259,7 @@ def test_inspect_reads_a_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str
 OTHER = make_leaf(make_ca(), ["gate.example"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [

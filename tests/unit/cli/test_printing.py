@@ -151,6 +151,7 @@ def refusing_api_server() -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_what_an_api_server_says_is_text_and_no_message_of_ours(
     tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

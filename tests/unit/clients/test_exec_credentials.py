@@ -92,6 +92,7 @@ def test_a_certificate_is_given_in_the_words_of_a_kubeconfig(program: Program) -
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code", "message"),
     [
@@ -162,6 +163,7 @@ def test_a_line_break_after_a_token_is_none_of_it(program: Program) -> None:
     assert load_access(kubeconfig(program, spec), may_run=True).token == "secret"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", ["hunter2\nx", "hunter2 x", "hunter2\u20ac", "hunter2\ud800"])
 def test_a_token_that_no_header_can_carry_is_told_and_never_shown(
     program: Program, token: str
@@ -173,6 +175,7 @@ def test_a_token_that_no_header_can_carry_is_told_and_never_shown(
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "message"),
     [

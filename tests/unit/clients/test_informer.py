@@ -59,6 +59,7 @@ async def test_nothing_is_known_before_the_last_chunk() -> None:
         await followed.informer.synced.wait()
 
 
+@pytest.mark.slow
 async def test_events_add_change_and_delete() -> None:
     events = (
         event("ADDED", namespace("b", "11", "red")),
@@ -88,6 +89,7 @@ async def test_what_does_not_matter_is_no_change() -> None:
         assert followed.changes == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -118,6 +120,7 @@ async def test_a_watch_that_can_not_go_on_begins_anew_and_notices_what_is_gone(
         assert followed.metric("gatewright_watch_relists_total") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -141,6 +144,7 @@ async def test_a_watch_that_breaks_off_goes_on_where_it_was(fault: Step) -> None
         assert followed.metric("gatewright_watch_connected") == 1
 
 
+@pytest.mark.slow
 async def test_a_half_open_connection_is_given_up() -> None:
     """The other end is gone and nobody says so: no event, no end."""
     timing = replace(FAST, watch_min=0.2, watch_max=0.2, margin=0.2)
@@ -198,6 +202,7 @@ async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
         assert server.asked[:2] == ["list", "list"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_closes_at_once_is_not_asked_in_a_loop() -> None:
     script = (page(namespace("a")), *[watch(then="end") for _ in range(50)])
     timing = replace(FAST, first_wait=0.05, longest_wait=10.0)
@@ -214,6 +219,7 @@ async def test_a_server_that_closes_at_once_is_not_asked_in_a_loop() -> None:
         assert followed.names == {"a"}
 
 
+@pytest.mark.slow
 async def test_while_the_server_is_away_what_is_known_stays() -> None:
     away = [refusal(503, "ServiceUnavailable") for _ in range(5)]
     script = (page(namespace("a")), watch(then="cut"), *away)
@@ -225,6 +231,7 @@ async def test_while_the_server_is_away_what_is_known_stays() -> None:
         assert followed.metric("gatewright_watch_failures_total") == 6
 
 
+@pytest.mark.slow
 async def test_a_failure_is_told_once_and_so_is_the_recovery() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)

@@ -161,6 +161,7 @@ def test_a_file_that_says_too_little_is_a_clear_error(file: Path, text: str, wan
     assert str(file) in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("user", "cluster", "wanted"),
     [
@@ -229,6 +230,7 @@ def test_a_key_with_a_password_is_refused_and_nobody_asked_for_it(
         load_access(write(file, user=user))
 
 
+@pytest.mark.slow
 def test_another_context_may_be_named_and_says_its_namespace(file: Path) -> None:
     two = yaml.safe_load(write(file).read_text())
     two["clusters"].append({"name": "b", "cluster": {"server": "https://b:1"}})
@@ -243,6 +245,7 @@ def test_another_context_may_be_named_and_says_its_namespace(file: Path) -> None
         load_access(file, context="c")
 
 
+@pytest.mark.slow
 def test_a_pod_works_in_its_own_namespace_unless_a_context_is_named(tmp_path: Path) -> None:
     for name, text in (("token", "t"), ("ca.crt", ""), ("namespace", "team-a\n")):
         (tmp_path / name).write_text(text)

@@ -163,6 +163,7 @@ async def test_a_leader_that_can_not_renew_stops_before_another_may_begin() -> N
             assert first.works is not second.works
 
 
+@pytest.mark.slow
 async def test_a_call_that_hangs_does_not_keep_a_leader_leading() -> None:
     leases = Leases()
     replica = Replica(leases, "a")
@@ -188,6 +189,7 @@ async def test_what_another_replica_says_about_the_time_counts_for_nothing() -> 
                 assert (first.works, second.works) == (True, False)
 
 
+@pytest.mark.slow
 async def test_a_lease_of_a_replica_that_is_gone_is_taken_when_it_has_run_out() -> None:
     leases = Leases()
     leases.version = 1
@@ -228,6 +230,7 @@ NO_LEASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", NO_LEASES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_an_answer_that_is_no_lease_is_said_and_asked_for_again(
@@ -334,6 +337,7 @@ async def test_what_keeps_a_lease_from_being_written_is_taken_off() -> None:
         assert set(leases.spec) == SPEC_FIELDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("purpose", "times"),
     [

@@ -81,6 +81,9 @@ async def test_values_are_exactly_what_was_written() -> None:
         pytest.param("0", Decimal(0), id="zero"),
         pytest.param("-0", Decimal(0), id="zero-from-below"),
         pytest.param("80.5", Decimal("80.5"), id="decimal"),
+        pytest.param("0.0", Decimal(0), id="zero-with-places"),
+        pytest.param("9" * 300, Decimal("9" * 300), id="large-in-full"),
+        pytest.param("9" * 301, Decimal("9" * 301), id="larger-in-full"),
         pytest.param("1.5e+02", Decimal(150), id="exponent"),
         pytest.param("5e-324", Decimal("5e-324"), id="smallest-double"),
         pytest.param("1e308", Decimal("1e308"), id="nearly-largest-double"),
@@ -234,6 +237,7 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
     assert other.asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "fault"),
     [
@@ -267,6 +271,7 @@ async def test_nobody_at_the_other_end_is_told_with_host_and_port() -> None:
     assert e.value.fault is Fault.UNREACHABLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step", [pytest.param(hang, id="silent"), pytest.param(drip, id="dripping")]
 )
@@ -526,6 +531,7 @@ def test_authorities_that_cannot_be_read_are_a_wrong_setting(
         PrometheusClient("https://prom", ca_file=file)
 
 
+@pytest.mark.slow
 async def test_a_certificate_counts_if_an_authority_vouches_for_it(tmp_path: Path) -> None:
     made = ensure_development_certificate(tmp_path, ("127.0.0.1",))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -542,6 +548,7 @@ async def test_a_certificate_counts_if_an_authority_vouches_for_it(tmp_path: Pat
         assert await ask(fake.url, insecure=True) == ()
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_is_a_value_none_or_an_error(text: str) -> None:
     try:

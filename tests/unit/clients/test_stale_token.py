@@ -62,6 +62,7 @@ async def test_a_call_with_an_old_token_is_made_again_with_the_new_one(
     assert shown(server) == ["old", "old", "new", "new"]
 
 
+@pytest.mark.slow
 async def test_watches_calls_and_later_clients_outlive_the_swap(tmp_path: Path) -> None:
     """The file is swapped while the old token holds; when it ends, at most one retry a call."""
     file = tmp_path / "token"

@@ -248,6 +248,7 @@ def test_a_file_that_cannot_be_run_counts_as_missing(machine: Machine, tmp_path:
         machine.provide()
 
 
+@pytest.mark.slow
 def test_binaries_are_built_into_an_empty_home(machine: Machine) -> None:
     binaries = machine.provide()
 
@@ -255,6 +256,7 @@ def test_binaries_are_built_into_an_empty_home(machine: Machine) -> None:
     assert sorted(path.name for path in binaries.iterdir()) == sorted(BINARIES)
 
 
+@pytest.mark.slow
 def test_the_terminal_is_told_what_is_built_and_how_long_it_takes(machine: Machine) -> None:
     machine.provide()
 
@@ -303,6 +305,7 @@ def test_everything_that_is_built_has_a_place_of_its_own() -> None:
     assert len({recipe.assets_variable for recipe in recipes}) == 4
 
 
+@pytest.mark.slow
 def test_a_second_call_builds_nothing_and_says_nothing(machine: Machine) -> None:
     first = machine.provide()
     machine.reports.clear()
@@ -320,6 +323,7 @@ def test_an_entry_that_lost_a_binary_is_built_again(machine: Machine) -> None:
     assert machine.builds == 2
 
 
+@pytest.mark.slow
 def test_a_failed_build_leaves_its_log_and_no_entry(machine: Machine) -> None:
     (machine.programs / "broken").touch()
 
@@ -331,6 +335,7 @@ def test_a_failed_build_leaves_its_log_and_no_entry(machine: Machine) -> None:
     assert [path.name for path in machine.cache.iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_build_left_is_removed_by_the_next(machine: Machine) -> None:
     leftover = machine.cache / f"{control_plane_recipe().key}.building-killed"
     leftover.mkdir(parents=True)
@@ -340,6 +345,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(machine: Machine) -> No
     assert not leftover.exists()
 
 
+@pytest.mark.slow
 def test_of_several_that_want_the_binaries_one_builds(machine: Machine) -> None:
     results: list[Path] = []
     threads = [threading.Thread(target=lambda: results.append(machine.provide())) for _ in range(4)]

@@ -58,6 +58,7 @@ def test_a_process_runs_until_it_is_stopped(start: Start) -> None:
     assert process.status == -signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_process_that_ignores_the_request_is_killed(start: Start) -> None:
     process = start(STUBBORN)
     wait_until(lambda: "deaf" in process.log_tail(), 10, "the child to ignore SIGTERM")
@@ -99,6 +100,7 @@ def test_only_the_end_of_a_long_log_is_shown(start: Start) -> None:
     assert process.log_tail().splitlines() == [str(i) for i in range(9985, 10_000)]
 
 
+@pytest.mark.slow
 def test_a_process_sees_no_variable_but_those_given(start: Start) -> None:
     process = start("import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))")
     wait_until(lambda: not process.running, 10, "the child to end")
@@ -128,6 +130,7 @@ def test_a_process_does_not_outlive_the_one_that_started_it(tmp_path: Path) -> N
     wait_until(lambda: is_gone(child), 10, "the child to be killed")
 
 
+@pytest.mark.slow
 def test_a_process_outlives_the_thread_that_started_it(start: Start) -> None:
     """The kernel takes a thread for the parent; a fixture may run in a short-lived one."""
     started: list[Process] = []

@@ -292,6 +292,7 @@ def test_an_update_below_places_of_jq_is_answered(jq: Jq) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_large_object_is_asked_about_once_for_all_places(jq: Jq) -> None:
     """Each question carries the whole object."""
     mapping = mapping_of(

@@ -412,6 +412,7 @@ def test_memory_is_the_reason_given_for_a_flood(make_worker: Callable[..., JqWor
 # --- life of the child ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_other_threads_go_on_during_an_endless_evaluation(
     make_worker: Callable[..., JqWorker],
 ) -> None:
@@ -509,6 +510,7 @@ def test_many_threads_share_one_child(worker: JqWorker) -> None:
     assert results == [True] * 80
 
 
+@pytest.mark.slow
 def test_an_expression_that_ended_a_child_does_not_hold_up_the_others(
     make_worker: Callable[..., JqWorker],
 ) -> None:
@@ -568,6 +570,7 @@ def test_a_large_document_holds_up_no_small_one(make_worker: Callable[..., JqWor
         assert worker.evaluate_paths((GROUPS,), DOCUMENT_JSON) == [GROUP_PLACES]
 
 
+@pytest.mark.slow
 def test_an_expression_that_failed_on_a_large_document_is_no_suspect(
     make_worker: Callable[..., JqWorker],
 ) -> None:
@@ -584,6 +587,7 @@ def test_an_expression_that_failed_on_a_large_document_is_no_suspect(
     assert len(children() - before) == 1
 
 
+@pytest.mark.slow
 def test_many_large_documents_without_end_are_given_up_in_time(
     make_worker: Callable[..., JqWorker],
 ) -> None:
@@ -650,6 +654,7 @@ def test_an_answer_that_makes_no_sense_is_not_believed(
         make_worker().evaluate_paths((".",), b"{}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "payload",
     [

@@ -257,6 +257,7 @@ def test_a_compilation_past_its_deadline_ends_the_process(start: Callable[..., P
     assert process.popen.wait(timeout=10) == -signal.SIGALRM
 
 
+@pytest.mark.slow
 def test_a_deadline_is_over_with_its_evaluation(start: Callable[..., Process]) -> None:
     process = start(evaluate_ms=100)
     process.ask("1")
@@ -285,6 +286,7 @@ def test_memory_that_runs_out_in_python_ends_the_process_too(
     assert process.popen.wait(timeout=10) == OUT_OF_MEMORY_EXIT
 
 
+@pytest.mark.slow
 def test_a_result_that_nests_too_deeply_ends_the_process_at_most(
     start: Callable[..., Process],
 ) -> None:

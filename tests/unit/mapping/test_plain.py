@@ -412,6 +412,7 @@ def test_jq_finds_the_same_places_in_the_same_order(source: str, candidates: lis
             assert located.paths == found
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(source=sources)
 def test_what_the_grammar_describes_is_plain(source: str) -> None:

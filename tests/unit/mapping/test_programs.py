@@ -38,7 +38,7 @@ def test_a_selector_that_is_not_allowed_is_a_fault_of_the_document(source: str) 
 
 
 def test_several_expressions_run_as_one_program() -> None:
-    program = combine((".kind", ".spec[]", ".kind[]"), mode="paths")
+    program = combine((".kind", ".spec[]", ".kind[]"))
 
     (entries,) = jq.compile(program).input_value(DOCUMENT).all()
 

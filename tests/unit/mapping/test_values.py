@@ -281,6 +281,7 @@ def test_an_answer_that_is_too_long_is_none(make_worker: Callable[..., JqWorker]
     assert long == QueryFailure("has a result of more than 2000 bytes")
 
 
+@pytest.mark.slow
 def test_far_too_many_items_are_not_looked_at(worker: JqWorker) -> None:
     questions = [ask_about(GPUS, {}, number) for number in range(20_001)]
 

@@ -351,6 +351,7 @@ LAUGHS = "a0: &a0 [lol]\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -482,12 +483,14 @@ def test_written_yaml_reads_back_by_both_versions(value: dict[str, Any]) -> None
     assert same(yaml.safe_load(text), value)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.dictionaries(st.text(), st.text(), min_size=1, max_size=3), max_size=3))
 def test_written_documents_stay_apart(documents: list[dict[str, Any]]) -> None:
     assert values(dump_yaml(documents)) == documents
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(json_values.filter(lambda value: isinstance(value, dict | list)))
 def test_json_is_read_as_the_standard_library_reads_it(value: Any) -> None:

@@ -390,6 +390,7 @@ EMITTED = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(EMITTED, EMITTED)
 @example(Decimal("1e-6"), Decimal("5e-7"))
 def test_whatever_is_decided_is_stored_so_that_it_can_be_read(a: Decimal, b: Decimal) -> None:

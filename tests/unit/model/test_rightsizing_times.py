@@ -36,6 +36,14 @@ def test_a_time_is_read_in_utc(text: str, want: str) -> None:
     assert (read.tzinfo, format_time(read)) == (UTC, want)
 
 
+def test_one_time_has_one_text_wherever_it_was_said() -> None:
+    """Equal times are remembered as one."""
+    east = timezone(timedelta(hours=5, minutes=30))
+    said = [datetime(2026, 1, 1, 5, 30, tzinfo=east), datetime(2026, 1, 1, tzinfo=UTC)]
+
+    assert [format_time(time) for time in (*said, *reversed(said))] == ["2026-01-01T00:00:00Z"] * 4
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -64,6 +72,7 @@ def test_what_is_no_time_is_told(value: Any) -> None:
     assert len(str(raised.value)) < 120
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.from_regex(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z"))
 def test_no_text_makes_another_error(text: str) -> None:
     try:

@@ -305,6 +305,7 @@ def test_what_is_set_is_judged_where_nobody_mutated(
 # --- rules that judge ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "key", "value", "item"), FAMILIES)
 def test_each_family_requires_and_blocks_an_item_by_its_key(
     field: str, key: str, value: Any, item: JsonObject

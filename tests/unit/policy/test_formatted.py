@@ -109,6 +109,7 @@ def spec_of(answer: Answer) -> JsonObject:
 # --- one value -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "spec", "want"),
     [

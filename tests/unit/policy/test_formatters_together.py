@@ -179,6 +179,7 @@ def test_each_field_sees_what_the_last_one_wrote(
     assert jq.submit(under(jq, *rules), answer.document).patch == []
 
 
+@pytest.mark.slow
 def test_each_field_tells_what_it_changed_and_the_patch_has_it_once(jq: Jq) -> None:
     answer = submit(jq, {"t": "p,q"}, ("p0", {"set": "x"}), ("p1", {"set": "y"}))
 

@@ -635,6 +635,7 @@ UNCLEAR = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pod", "told"), UNCLEAR)
 @pytest.mark.parametrize("make", [make_injection, make_kai_injection])
 @pytest.mark.parametrize("amount", ["0.5", "2"])

@@ -64,6 +64,7 @@ def submit(jq: Jq, rule: JsonObject, spec: JsonObject, **more: Any) -> Answer:
 # --- judging -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "spec", "broken"),
     [

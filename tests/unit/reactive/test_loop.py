@@ -25,6 +25,7 @@ from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.rounds.evictions import Recreator
 from webhook.reactive.rounds.loop import Reconciler
+from webhook.reactive.rounds.round import do_each
 from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
 
 KEY = "team-a/deployment.llm"
@@ -1322,3 +1323,26 @@ async def test_more_that_only_recommend_than_are_tried_are_told() -> None:
         "not evaluated: another policy comes first for this workload, and no more than 2 that only"
         " recommend are tried beside it"
     ]
+
+
+async def test_parts_of_a_round_are_done_a_few_at_a_time_and_fail_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    under_way: set[int] = set()
+    most = 0
+    done = []
+
+    async def act(part: int) -> None:
+        nonlocal most
+        under_way.add(part)
+        most = max(most, len(under_way))
+        await asyncio.sleep(0)
+        under_way.remove(part)
+        if part % 7 == 3:
+            raise ValueError("this part can't be done")
+        done.append(part)
+
+    await do_each(act, range(20), calls=4)
+
+    assert (most, sorted(done)) == (4, [part for part in range(20) if part % 7 != 3])
+    assert caplog.messages == ["a part of the round failed"] * 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -65,7 +64,7 @@ async def test_a_url_that_is_none_answers_with_that() -> None:
 
 
 GOOD = Sample({"namespace": "team-a", "pod": "llm-0", "container": "main"}, Decimal(1))
-NOT_A_NUMBER = replace(GOOD, value=None)
+NOT_A_NUMBER = Sample(GOOD.labels, None)
 NAMELESS = Sample({"namespace": "team-a"}, Decimal(1))
 UNCONTAINED = Sample({"namespace": "team-a", "pod": "llm-0"}, Decimal(1))
 

@@ -250,6 +250,7 @@ def test_while_its_owner_is_silent_no_total_goes_down_whoever_has_joined(
     assert sum(after.values()) >= sum({**has, **raised}.values())
 
 
+@pytest.mark.slow
 @given(rounds)
 @settings(max_examples=300)
 def test_equal_input_gives_equal_output_in_whatever_order_pods_and_series_come(
@@ -263,6 +264,7 @@ def test_equal_input_gives_equal_output_in_whatever_order_pods_and_series_come(
     assert run(given_round) == run((policy, state, pods[::-1], turned))
 
 
+@pytest.mark.slow
 @given(rounds)
 @settings(max_examples=300)
 def test_a_baseline_never_changes_and_lasts_while_its_container_is_in_scope(

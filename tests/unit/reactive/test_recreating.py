@@ -126,6 +126,7 @@ def whole(count: str) -> JsonObject:
 WHOLE = make_strategy(namespace="team-a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("portion", "devices"),
     [("0.9", "2"), ("0.67", "3"), ("0.65", "4"), ("0.55", "4"), ("0.5", "1"), ("5e-1", "2")],
@@ -174,6 +175,7 @@ async def test_a_pod_that_was_made_with_such_a_note_costs_one_eviction_at_most()
     assert len(place.evictions) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "is_away"),
     [
@@ -205,6 +207,7 @@ def noise(minute: int) -> float:
     return 65 + 6.5 * ((minute * 7919) % 21 - 10) / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "use",
     [

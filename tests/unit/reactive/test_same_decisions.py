@@ -243,6 +243,7 @@ def both(scenario: Scenario) -> Iterator[tuple[Step, Outcome]]:
             yield step, reconciled[str(step.workload)].outcome(step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_reconciler_comes_to_the_decisions_of_simulate(name: str) -> None:
     compared = list(both(SCENARIOS[name]))

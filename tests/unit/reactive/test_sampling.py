@@ -196,7 +196,7 @@ async def test_policies_share_the_questions_that_are_the_same(
     for policy in (POLICY, other):
         readings = samples.readings(policy)
         assert [readings.is_asked(*question) for question in QUESTIONS] == [True] * 4
-        assert readings.devices(COMPUTE, UPSIZE, "llm-0", "main") == (Decimal(80),)
+        assert readings.devices(COMPUTE, UPSIZE) == {("llm-0", "main"): (Decimal(80),)}
 
 
 async def test_a_policy_that_nobody_asked_for_has_no_readings() -> None:
@@ -211,9 +211,9 @@ async def test_each_namespace_is_asked_about_by_itself() -> None:
     first, second = await ask(Sampler(prometheus), *teams("ba"))
 
     assert (first.namespace, second.namespace) == ("team-a", "team-b")
-    key = (COMPUTE, UPSIZE, "llm-0", "main")
-    assert first.readings(POLICY).devices(*key) == (Decimal(80),)
-    assert second.readings(POLICY).devices(*key) == ()
+    want = {("llm-0", "main"): (Decimal(80),)}
+    assert first.readings(POLICY).devices(COMPUTE, UPSIZE) == want
+    assert second.readings(POLICY).devices(COMPUTE, UPSIZE) == {}
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 4])
@@ -493,12 +493,8 @@ async def test_a_policy_knows_of_the_pods_that_it_asked_for_only() -> None:
 
     (samples,) = await ask(Sampler(prometheus), Wanted("team-a", each))
 
-    pods = ("llm-0", "llm-1")
-    found = [
-        [samples.readings(policy).devices(COMPUTE, UPSIZE, pod, "main") for pod in pods]
-        for policy in (POLICY, HEAVY)
-    ]
-    assert found == [[(Decimal(80),), ()], [(), (Decimal(80),)]]
+    found = [samples.readings(policy).devices(COMPUTE, UPSIZE) for policy in (POLICY, HEAVY)]
+    assert found == [{(pod, "main"): (Decimal(80),)} for pod in ("llm-0", "llm-1")]
 
 
 async def test_every_query_that_was_sent_is_counted() -> None:

@@ -117,6 +117,7 @@ def changes(file: str, workload: str) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "workload"), CHANGES)
 def test_a_scenario_leads_to_the_changes_that_it_is_about(file: str, workload: str) -> None:
     assert changes(file, workload) == CHANGES[file, workload]

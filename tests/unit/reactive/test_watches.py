@@ -206,6 +206,7 @@ async def test_what_is_known_by_its_metadata_is_asked_for_by_it() -> None:
     assert not accepted & {PODS.path, DEPLOYMENTS, POLICIES, RECOMMENDATIONS.path}
 
 
+@pytest.mark.slow
 async def test_a_kind_that_may_not_be_read_keeps_the_others_from_nothing() -> None:
     cluster = FakeCluster()
     cluster.hold(POLICIES, with_value(POLICY, "spec.scope.workloadTypes", ["Deployment", "Model"]))
@@ -271,6 +272,7 @@ async def test_a_kind_with_a_built_in_mapping_is_followed_by_its_metadata() -> N
     assert found.makers[type_].reason
 
 
+@pytest.mark.slow
 async def test_a_mapped_kind_that_may_not_be_read_is_named() -> None:
     cluster = FakeCluster()
     cluster.hold(POLICIES, with_value(POLICY, "spec.scope.workloadTypes", [ACME_TYPE]))
@@ -541,6 +543,7 @@ async def test_a_vertical_autoscaler_that_names_gpus_is_known() -> None:
     assert found.resizers == {(NAMESPACE, "Deployment", "llm"): "VerticalPodAutoscaler v"}
 
 
+@pytest.mark.slow
 async def test_room_is_not_guessed_while_quotas_are_not_known() -> None:
     cluster = FakeCluster()
     cluster.hold(POLICIES, POLICY)

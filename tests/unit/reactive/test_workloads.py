@@ -454,3 +454,17 @@ def test_what_containers_have_without_us_is_what_all_pods_say(
     assert observed.own == {n: None if a is None else Decimal(a) for n, a in own.items()}
     found = [pod.allocations["main"] for pod in observed.evidence]
     assert found == [None if count is None else Decimal(count) for count in counts]
+
+
+def test_only_wanted_workloads_are_looked_at() -> None:
+    other = make_object("StatefulSet", "other")
+    cluster = make_cluster(
+        make_policy(namespace=NAMESPACE, scope={"workloadTypes": ["Deployment", "StatefulSet"]}),
+        *(DEPLOYMENT, other),
+        *(make_running_pod("other-0", owner=other), make_running_pod("other-1", owner=other)),
+    )
+    assert seen(cluster) == ["Deployment team-a/llm", "StatefulSet team-a/other"]
+
+    (found,) = observe(cluster, lambda workload: workload.workload_name == "other")
+
+    assert [pod.pod_name for pod in found.pods] == ["other-0", "other-1"]

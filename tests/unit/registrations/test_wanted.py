@@ -99,6 +99,7 @@ WRITES = ("CREATE UPDATE", "Namespaced")
 UPDATES = ("UPDATE", "Namespaced")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("documents", "served", "mutating", "validating"),
     [

@@ -158,6 +158,7 @@ async def test_what_somebody_edited_is_written_again(worker: JqWorker) -> None:
     assert len(cluster.results("team-a")) == 1
 
 
+@pytest.mark.slow
 async def test_another_policy_is_judged_by_soon_and_another_namespace_is_not(
     worker: JqWorker,
 ) -> None:
@@ -324,6 +325,7 @@ async def test_a_namespace_that_goes_meanwhile_is_no_fault(
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
+@pytest.mark.slow
 async def test_an_object_that_a_mapping_fails_on_is_an_error_and_not_quoted(
     worker: JqWorker,
 ) -> None:
@@ -363,6 +365,7 @@ def acme_job(size: int = 4) -> dict[str, Any]:
     return {**make_acme_job(size=size), "kind": "AcmeJob"}
 
 
+@pytest.mark.slow
 async def test_an_object_that_jq_has_no_time_for_says_nothing_about_its_mapping(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -381,6 +384,7 @@ async def test_an_object_that_jq_has_no_time_for_says_nothing_about_its_mapping(
     assert "the jq worker is closed" in caplog.records[-1].kinds["AcmeJob.acme.io"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_jq_is_asked_again_about_an_object() -> None:
     cluster = FakeCluster(acme_job())
     limits = WorkerLimits(wait_ms=300, evaluate_ms=1500)
@@ -398,6 +402,7 @@ async def test_jq_is_asked_again_about_an_object() -> None:
     assert [result["result"] for result in cluster.results("team-a")] == ["fail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [500, 503])
 @pytest.mark.parametrize("path", ["/apis/acme.io", "/apis/acme.io/v1", "/apis/acme.io/v1/acmejobs"])
 async def test_of_a_kind_that_can_not_be_had_stays_what_was_found(
@@ -420,6 +425,7 @@ async def test_of_a_kind_that_can_not_be_had_stays_what_was_found(
     assert caplog.text.count("what runs can't be judged") == 1
 
 
+@pytest.mark.slow
 async def test_a_kind_of_which_nothing_is_known_holds_up_the_others_for_some_looks_only(
     worker: JqWorker,
 ) -> None:

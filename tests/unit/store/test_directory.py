@@ -66,6 +66,40 @@ def test_a_link_to_nowhere_is_the_problem_of_one_file(tmp_path: Path) -> None:
     assert not submit(snapshot, WEAK).allowed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("canary-token,root,1,gatewright:admins\n", id="tokens"),
+        pytest.param(
+            "-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----\n", id="key"
+        ),
+        pytest.param("A=canary\0B=canary\0", id="environment"),
+        pytest.param("root:canary:0:0:root:/root:/bin/sh\n", id="colons"),
+        pytest.param("a: canary\n  b: canary: c\n", id="no-yaml"),
+        pytest.param("a: [canary\n", id="cut-off"),
+        pytest.param("a: *canary\n", id="alias"),
+        pytest.param("a: !!canary b\n", id="tag"),
+        pytest.param('"canary\\q"', id="escape"),
+        pytest.param('{"a": "canary", }', id="no-json"),
+        pytest.param("canary", id="text"),
+        pytest.param("apiVersion: v1\nkind: Secret\ndata: {a: canary}\n", id="secret"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+def test_what_a_link_leads_to_is_not_quoted(tmp_path: Path, content: str, suffix: str) -> None:
+    """Who may write here can link to what only the server may read."""
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (tmp_path / "private").write_text(content)
+    (policies / f"link{suffix}").symlink_to(tmp_path / "private")
+
+    snapshot = make_store(policies).load()
+
+    assert snapshot.problems
+    assert "canary" not in repr(snapshot.problems)
+
+
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     """Reading it would wait for somebody to write, for ever."""
     os.mkfifo(tmp_path / "pipe.yaml")
@@ -109,6 +143,7 @@ async def test_what_could_not_be_checked_is_tried_again(tmp_path: Path) -> None:
     assert [document.name for document in store.current.snapshot.documents] == ["acme"]
 
 
+@pytest.mark.slow
 async def test_half_a_file_is_not_taken_for_the_whole(tmp_path: Path) -> None:
     """A file counts when two looks find it the same."""
     file = tmp_path / "a.yaml"

@@ -120,6 +120,7 @@ async def test_a_deleted_document_is_gone_at_once(tmp_path: Path) -> None:
         await store.replace_document(POLICY)
 
 
+@pytest.mark.slow
 async def test_documents_in_other_files_are_read_and_never_written(tmp_path: Path) -> None:
     store = open_store(tmp_path, team=POLICY)
 
@@ -171,6 +172,27 @@ async def test_a_name_that_is_none_never_becomes_a_path(tmp_path: Path, name: st
     assert names(tmp_path) == ["policies"]
 
 
+@pytest.mark.slow
+async def test_a_link_in_the_place_of_a_file_is_never_written_through(tmp_path: Path) -> None:
+    policies, outside = tmp_path / "policies", tmp_path / "outside.yaml"
+    policies.mkdir()
+    outside.write_text("kind: [")
+    (policies / FILE).symlink_to(outside)
+    store = open_store(policies)
+    with pytest.raises(ConflictError, match="exists already"):
+        await store.create_document(copy.deepcopy(POLICY))
+    outside.write_text(dump_yaml([POLICY]))
+    before = outside.read_text()
+
+    await store.replace_document(changed(POLICY, scope="cluster", cluster="a"))
+    assert not (policies / FILE).is_symlink()
+    await store.delete_document("GVKPolicy", "api-one")
+
+    assert names(policies) == []
+    assert outside.read_text() == before
+
+
+@pytest.mark.slow
 async def test_a_directory_that_can_not_be_written_says_so(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(dump_yaml([POLICY]))

@@ -314,6 +314,7 @@ FOUND = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recommendation", "replica_sets", "metadata", "is_found"), FOUND)
 async def test_a_pod_gets_what_its_workload_is_recommended(
     recommendation: JsonObject,

@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -348,6 +350,65 @@ async def test_a_changed_authority_for_callers_is_taken_over(
             leaf = make_leaf(ca, ["caller"], is_client=True)
             context = presenting(trusting(pair.ca), leaf, tmp_path)
             assert await is_answered(port, context) is want
+
+
+def converse(port: int, context: ssl.SSLContext, session: Any = None) -> tuple[bool, Any]:
+    """Whether a session was gone on with, and the one that came of it; an error if refused."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="localhost", session=session) as secured,
+    ):
+        secured.sendall(b"hello\n")
+        if secured.recv(5) != b"hello":
+            raise ConnectionError("closed")
+        return bool(secured.session_reused), secured.session
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "is_gone_on_with"),
+    [(ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, False)],
+)
+async def test_a_caller_whose_authority_counts_no_more_does_not_go_on_with_a_session(
+    pair: Pair, client_ca: Issued, tmp_path: Path, version: ssl.TLSVersion, is_gone_on_with: bool
+) -> None:
+    tls = load(pair, tmp_path / "clients.crt")
+    leaf = make_leaf(client_ca, ["caller"], is_client=True)
+    context = presenting(trusting(pair.ca), leaf, tmp_path)
+    context.minimum_version = context.maximum_version = version
+
+    async with serving(tls) as port:
+        _, session = await asyncio.to_thread(converse, port, context)
+        reused, session = await asyncio.to_thread(converse, port, context, session)
+        assert reused is is_gone_on_with
+        (tmp_path / "clients.crt").write_bytes(make_ca("others").certificate_pem)
+        assert tls.reload()
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.to_thread(converse, port, context, session)
+
+
+async def test_without_client_certificates_sessions_outlive_a_change(pair: Pair) -> None:
+    tls = load(pair)
+    context = trusting(pair.ca)
+
+    async with serving(tls) as port:
+        _, session = await asyncio.to_thread(converse, port, context)
+        pair.write(pair.issue())
+        assert tls.reload()
+        reused, _ = await asyncio.to_thread(converse, port, context, session)
+    assert reused
+
+
+def test_every_cipher_keeps_what_was_said_secret_when_the_key_is_lost(pair: Pair) -> None:
+    context = load(pair).context
+
+    agreed = {
+        cipher["name"].partition("-")[0].partition("_")[0] for cipher in context.get_ciphers()
+    }
+    assert agreed <= {"TLS", "ECDHE", "DHE"}
+    assert not [cipher for cipher in context.get_ciphers() if cipher["strength_bits"] < 128]
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+    assert context.options & ssl.OP_NO_COMPRESSION
 
 
 async def test_a_client_authority_that_is_no_certificate_is_a_clear_error(pair: Pair) -> None:

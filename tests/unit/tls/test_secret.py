@@ -109,6 +109,7 @@ async def test_a_secret_that_is_made_is_ours_and_goes_with_our_deployment() -> N
     assert set(secrets.data) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
 
 
+@pytest.mark.slow
 async def test_a_secret_that_is_deleted_is_written_again_with_what_is_served() -> None:
     """Callers need not be told anything."""
     secrets = Secrets()
@@ -137,6 +138,7 @@ async def test_who_starts_later_takes_what_is_there() -> None:
     assert secrets.writes == ["POST"]
 
 
+@pytest.mark.slow
 async def test_one_replica_renews_and_all_follow_within_seconds() -> None:
     secrets = Secrets()
     replicas = [Replica(secrets) for _ in range(3)]
@@ -169,6 +171,7 @@ async def test_who_follows_the_bundle_is_told_of_a_new_authority() -> None:
     assert set(old) < set(new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -208,6 +211,7 @@ async def test_a_secret_that_was_broken_before_the_start_is_mended() -> None:
     assert read_held(secrets.data, datetime.now(UTC)).problems == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("is_served", [True, False], ids=["while-serving", "before-the-start"])
 async def test_a_certificate_at_which_the_library_fails_is_a_broken_one(
@@ -265,6 +269,7 @@ async def test_of_many_authorities_of_one_key_only_some_are_kept() -> None:
     assert replica.failures == 0
 
 
+@pytest.mark.slow
 async def test_a_good_certificate_is_kept_while_the_next_one_has_not_begun() -> None:
     """Whoever made that has a clock that is ahead, and callers go by theirs."""
     secrets = Secrets()
@@ -284,6 +289,7 @@ async def test_a_good_certificate_is_kept_while_the_next_one_has_not_begun() -> 
     assert secrets.data["tls.crt"] == later.certificate_pem
 
 
+@pytest.mark.slow
 async def test_a_new_authority_signs_only_when_whoever_signs_has_known_it_for_long_enough() -> None:
     """A clock that is ahead takes one that was made just now for one that callers know."""
     secrets = Secrets()
@@ -315,6 +321,7 @@ def put(secrets: Secrets, ca: Issued, leaf: Issued) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_a_secret_of_somebody_else_is_never_written(caplog: pytest.LogCaptureFixture) -> None:
     secrets = Secrets()
     secrets.put({"app": "other"}, tls_crt=b"x", tls_key=b"x")
@@ -352,6 +359,7 @@ async def test_a_usable_secret_of_somebody_else_is_followed() -> None:
     assert replica.keeper.bundle.pem == secrets.data["ca.crt"]
 
 
+@pytest.mark.slow
 async def test_without_the_api_server_nothing_is_served_and_that_is_said() -> None:
     secrets = Secrets()
     secrets.fault = KubeError(0, "Unreachable", "nobody there")
@@ -365,6 +373,7 @@ async def test_without_the_api_server_nothing_is_served_and_that_is_said() -> No
     assert replica.keeper.obstacle == ""
 
 
+@pytest.mark.slow
 async def test_what_is_served_stays_while_the_api_server_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -383,6 +392,7 @@ async def test_what_is_served_stays_while_the_api_server_is_away(
     assert caplog.text.count("not any more") == 1
 
 
+@pytest.mark.slow
 async def test_who_is_about_to_end_brings_nothing_back() -> None:
     secrets = Secrets()
     replica = Replica(secrets)

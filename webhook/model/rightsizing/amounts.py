@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 from webhook.model.values import json_type
@@ -19,12 +20,17 @@ _PLACES = Decimal("1e-6")
 _PLAIN_AMOUNT = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
 _SHOWN_CHARS = 40
 
+# One amount is written several times: beside others, in a sum, in a sentence. And most that
+# containers have are the same few.
+_REMEMBERED = 4096
+
 
 def round_amount(amount: Decimal) -> Decimal:
     """*amount* to six places, half-even."""
     return amount.quantize(_PLACES, context=EXACT)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def format_amount(amount: Decimal) -> str:
     """
     *amount*, which is finite, as `read_amount` reads it, with at most six places: `0.96`, `2`, `0`.

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter
+from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from webhook.errors import SpecError
@@ -38,6 +39,8 @@ WHY_MAX_CHARS = 120
 # So many of the pods without samples are named: with ten thousand pods, all of them would be more
 # than etcd takes of one object.
 MISSING_LISTED = 10
+# Each workload of a round is looked up under its name several times.
+_REMEMBERED = 8192
 
 
 class Change(StrEnum):
@@ -54,9 +57,9 @@ class Change(StrEnum):
 # --- texts of the object ---
 
 
-def _or_read(read: Callable[[Any], Any], known: type) -> BeforeValidator:
-    """What is there already is taken as it is."""
-    return BeforeValidator(lambda value: value if isinstance(value, known) else read(value))
+def _or_read(read: Callable[[Any], Any], known: type) -> PlainValidator:
+    """What is there already is taken as it is; nothing else looks at it again."""
+    return PlainValidator(lambda value: value if isinstance(value, known) else read(value))
 
 
 Amount = Annotated[Decimal, _or_read(read_amount, Decimal), PlainSerializer(format_amount)]
@@ -271,6 +274,7 @@ class GpuRecommendation:
         return self.other_name or recommendation_name(self.workload.kind, self.workload.name)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def recommendation_name(kind: str, name: str) -> str:
     """
     The name of the recommendation of a workload: `<kind>.<name>` in lower case.
@@ -291,8 +295,14 @@ _WORKLOAD: TypeAdapter[WorkloadRef] = TypeAdapter(WorkloadRef)
 
 
 def write_recommendation(recommendation: GpuRecommendation) -> dict[str, Any]:
+    """The whole manifest: that of `write_empty`, and the status."""
+    status = write_status(recommendation.workload, recommendation.status)
+    return {**write_empty(recommendation), "status": status}
+
+
+def write_empty(recommendation: GpuRecommendation) -> dict[str, Any]:
     """
-    The whole manifest, owned by the workload if its uid is known.
+    The manifest without the status, owned by the workload if its uid is known.
 
     The API server takes the status through its subresource only.
     """
@@ -319,7 +329,6 @@ def write_recommendation(recommendation: GpuRecommendation) -> dict[str, Any]:
         "kind": KIND,
         "metadata": metadata,
         "spec": {"workloadRef": _WORKLOAD.dump_python(workload, mode="json", by_alias=True)},
-        "status": write_status(recommendation.workload, recommendation.status),
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+
+# A round of the reconciler makes some hundred thousand of them: no dataclass, which takes three
+# times as long.
+class Sample(msgspec.Struct, frozen=True, gc=False):
     """
     One series' value.
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from webhook.model.rightsizing.amounts import EXACT, round_amount
@@ -22,7 +23,7 @@ from webhook.model.rightsizing.amounts import EXACT, round_amount
 GPU_BEFORE = "gatewright.io/gpu-before"
 
 # KAI reads a portion both as a float of Go and as a quantity.
-PORTION = r"[0-9]*\.?[0-9]+(?:[eE]-?[0-9]{1,3})?"
+PORTION = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE]-?[0-9]{1,3})?"
 PORTION_MAX_CHARS = 32
 
 _ENTRY = re.compile(rf"([a-z0-9-]{{1,63}})=({PORTION})(?:\*([1-9][0-9]{{0,8}}))?", re.ASCII)
@@ -48,15 +49,22 @@ class Asked:
     @property
     def amount(self) -> Fraction:
         """In whole GPUs."""
-        return Fraction(self.text) * self.devices
+        portion = _number(self.text)
+        return portion if self.devices == 1 else portion * self.devices
 
     @property
     def is_share(self) -> bool:
         """Whether KAI gave it, and not Kubernetes."""
-        return Fraction(self.text).denominator != 1
+        return _number(self.text).denominator != 1
 
     def __str__(self) -> str:
         return self.text if self.devices == 1 else f"{self.text}*{self.devices}"
+
+
+# Of all pods of a cluster they are the same few.
+@lru_cache(maxsize=1024)
+def _number(text: str) -> Fraction:
+    return Fraction(text)
 
 
 def asked_for(amount: Fraction) -> Asked:
@@ -98,7 +106,7 @@ def _asked(text: str, devices: str | None) -> Asked | None:
     """None where nothing can have been asked for so."""
     if _WHOLE.fullmatch(text):
         return None if devices else Asked(text)
-    if len(text) > PORTION_MAX_CHARS or not 0 < Fraction(text) < 1:
+    if len(text) > PORTION_MAX_CHARS or not 0 < _number(text) < 1:
         return None
     return Asked(text, int(devices or 1))
 

@@ -194,7 +194,9 @@ def read_samples(
             skipped[Skip.UNUSABLE] += 1
         else:
             without_device += not key[2]
-            values[key] = max(sample.value, values.get(key, sample.value))
+            known = values.get(key)
+            if known is None or sample.value > known:
+                values[key] = sample.value
     return NamespaceReading(values, dict(skipped), without_device)
 
 

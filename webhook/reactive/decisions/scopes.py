@@ -57,6 +57,8 @@ def objection(
     return ""
 
 
+# Thousands of workloads are in a few namespaces.
+@lru_cache(maxsize=4096)
 def matches(pattern: str, namespace: str) -> bool:
     """Whether *namespace* fits *pattern*, in which only `*` has a meaning."""
     # A namespace is a DNS label: it holds no `?`, and at most 63 characters.

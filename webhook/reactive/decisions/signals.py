@@ -53,6 +53,8 @@ def assess(
     }
     finding = _judge(signal, settings, windows, state)
     silent = {pod for window in windows.values() for pod in window.silent}
+    if not silent:
+        return finding
     return replace(
         finding,
         report=replace(finding.report, missing=tuple(sorted(silent))),

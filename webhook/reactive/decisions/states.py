@@ -75,11 +75,9 @@ class Readings:
         """Whether there is an answer, if an empty one."""
         return (signal, direction) in self._found
 
-    def devices(
-        self, signal: Signal, direction: Direction, pod: str, container: str
-    ) -> tuple[Decimal, ...]:
-        """The percentage of each device of a container; empty where it has no sample."""
-        return self._found[signal, direction].get((pod, container), ())
+    def devices(self, signal: Signal, direction: Direction) -> Devices:
+        """The percentage of each device of the containers that have a sample."""
+        return self._found[signal, direction]
 
 
 def by_container(samples: Samples) -> Devices:

@@ -108,11 +108,12 @@ def measure(
     A pod counts only if each of its containers has a sample: half of a sum is no sum.
     """
     usages, silent = [], {}
+    known = readings.devices(signal, direction)
     for pod in pods:
         total = Decimal(0)
         missing = []
         for container, allocation in pod.allocations.items():
-            devices = readings.devices(signal, direction, pod.name, container)
+            devices = known.get((pod.name, container))
             if devices:
                 used = _used(devices, allocation, interpretation)
                 total = EXACT.add(total, used)

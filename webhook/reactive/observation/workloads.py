@@ -7,7 +7,7 @@ Pure: the same view of the cluster gives the same answer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -84,9 +84,11 @@ def _evidence(pod: SeenPod, gone: Set[str]) -> ObservedPod:
     return replace(observed, allocations=left)
 
 
-def observe(cluster: Cluster) -> tuple[ObservedWorkload, ...]:
+def observe(
+    cluster: Cluster, is_wanted: Callable[[SeenWorkload], bool] = lambda workload: True
+) -> tuple[ObservedWorkload, ...]:
     """
-    All workloads that a policy concerns, by namespace, kind and name.
+    All workloads that a policy concerns, by namespace, kind and name; of these the wanted ones.
 
     A workload without a pod is one, too: it may have had some a moment ago.
     """
@@ -94,7 +96,7 @@ def observe(cluster: Cluster) -> tuple[ObservedWorkload, ...]:
     protected = cluster.settings.protected_namespaces
     candidates = _Candidates(cluster.policies)
     found = []
-    for workload in _workloads(cluster):
+    for workload in filter(is_wanted, _workloads(cluster)):
         scoped = workload.scoped
         policies = tuple(
             [

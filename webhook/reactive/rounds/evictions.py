@@ -55,7 +55,10 @@ class Recreator:
         evaluation, and one that has no turn for the next round. Returned are those that are held
         up by something that passes.
         """
-        seen = {key_of_workload(each.workload): each for each in observe(facts.cluster)}
+        now, later = self._turns(due)
+        keys = {_key(each) for each in now}
+        again = observe(facts.cluster, lambda workload: key_of_workload(workload) in keys)
+        seen = {key_of_workload(each.workload): each for each in again}
         held: list[Held] = []
 
         async def one(item: Due) -> None:
@@ -69,7 +72,7 @@ class Recreator:
                 observed = recognise(observed, recommendation.status)
                 around = surroundings_of(facts, observed, strategies)
                 recreation = may_evict(observed, recommendation, around, facts.now)
-                again = recreation.retry_after
+                retry_after = recreation.retry_after
                 if recreation.pod is not None:
                     left = await self._evict(
                         observed, recommendation, recreation, strategies, facts
@@ -79,12 +82,12 @@ class Recreator:
                         held.append(Held(Due(observed, left, strategies), wait))
                     return
                 saved = await self._save(item)
-                if again is not None and saved is not None:
-                    held.append(Held(replace(item, recommendation=saved, is_unsaved=False), again))
+                if retry_after is not None and saved is not None:
+                    left_due = replace(item, recommendation=saved, is_unsaved=False)
+                    held.append(Held(left_due, retry_after))
                 return
             await self._save(item)
 
-        now, later = self._turns(due)
         await do_each(one, now)
         await do_each(self._save, later)
         return held

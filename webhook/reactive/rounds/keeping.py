@@ -64,7 +64,8 @@ def is_worth_writing(
     What is decided, and why nothing is done, is written at once. What was measured is written each
     time with *always_fresh*, else now and then.
     """
-    if always_fresh or _essence(old) != _essence(new):
+    # Whatever is selected is a part of the essence, and soon compared.
+    if always_fresh or old.selected != new.selected or _essence(old) != _essence(new):
         return True
     age = REFRESH if old.evaluated_at is None else now - old.evaluated_at
     # One of the future was written by a clock that has been set back since.

@@ -56,16 +56,16 @@ async def do_each(
     act: Callable[[_T], Awaitable[Any]], items: Iterable[_T], *, calls: int = _CALLS
 ) -> None:
     """*act* on each of *items*, a few at a time. One that fails is said, and holds up no other."""
-    turns = asyncio.Semaphore(calls)
+    left = iter(items)
 
-    async def one(item: _T) -> None:
-        async with turns:
+    async def take_turns() -> None:
+        for item in left:
             try:
                 await act(item)
             except Exception:
                 log.exception("a part of the round failed")
 
-    await asyncio.gather(*[one(item) for item in items])
+    await asyncio.gather(*[take_turns() for _ in range(calls)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Round:
         stored = before or GpuRecommendation(workload.namespace, workload.ref)
         observed = recognise(observed, stored.status)
         status = follow_owner(stored.status, observed, facts.now)
-        stored_now = replace(stored, status=status)
+        stored_now = stored if status is stored.status else replace(stored, status=status)
         judgement = evaluate(observed, stored_now, samples, facts.rules, facts.now)
         self._count(observed, judgement, samples)
         new = replace(stored, status=judgement.status)
@@ -238,4 +238,6 @@ class Round:
 def _with_reasons(recommendation: GpuRecommendation, more: tuple[str, ...]) -> GpuRecommendation:
     status = recommendation.status
     reasons = tuple(dict.fromkeys([*more, *status.reasons]))
+    if reasons == status.reasons:
+        return recommendation
     return replace(recommendation, status=replace(status, reasons=reasons))

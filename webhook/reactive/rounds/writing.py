@@ -23,7 +23,7 @@ from webhook.model.rightsizing.recommendations import (
     API_VERSION,
     PLURAL,
     GpuRecommendation,
-    RecommendationStatus,
+    write_empty,
     write_recommendation,
 )
 from webhook.reactive.observation.documents import PLURALS, SeenReactive
@@ -73,10 +73,7 @@ class Writer:
         return _versioned(stored, answer)
 
     async def _create(self, recommendation: GpuRecommendation) -> GpuRecommendation | None:
-        manifest = write_recommendation(
-            replace(recommendation, status=RecommendationStatus(), resource_version="")
-        )
-        manifest.pop("status")
+        manifest = write_empty(replace(recommendation, resource_version=""))
         path = _collection(recommendation.namespace)
         answer = await self._call("POST", path, manifest, what=recommendation.name)
         return None if answer is None else _versioned(recommendation, answer)
