@@ -24,14 +24,14 @@ COMMANDS = (
     "selftest",
 )
 # Those that speak to a cluster as its users do.
-PLUGIN_COMMANDS = ("review", "diff", "gpu")
+PLUGIN_COMMANDS = ("review", "diff", "explain", "gpu")
 
 
 def main(argv: Sequence[str] | None = None, *, is_plugin: bool = False) -> int:
     """
     Run the command line. Returns the exit code: 2 for unusable input, else the subcommand's.
 
-    As a plugin of kubectl (*is_plugin*), `review` asks the cluster without being told to.
+    As a plugin of kubectl (*is_plugin*), `review` and `explain` ask the cluster without being told to.
 
     Raises:
         SystemExit: argparse ends the program by itself, for `--help` and unknown flags.

@@ -38,8 +38,8 @@ HELP = "show the effective policy: each value and rule, where it comes from, wha
 _DESCRIPTION = """
 Shows what is in force for one workload type where a workload would stand: each value and rule with
 the policy, scope and unit that it comes from and what it overrode. Without a place, it is what
-holds everywhere in this cluster. No cluster is asked unless --kubernetes is given. Exit code: 0, or
-2 on unusable input.
+holds everywhere in this cluster. No cluster is asked unless --kubernetes is given; as a plugin of
+kubectl, always. Exit code: 0, or 2 on unusable input.
 """
 
 
@@ -70,6 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
+    args.kubernetes = args.kubernetes or args.is_plugin
     try:
         check_cluster_flags(args, "--kubernetes")
         workload_type = parse_workload_type(args.workload_type)

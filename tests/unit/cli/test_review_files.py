@@ -205,12 +205,21 @@ def test_the_executable_of_the_plugin_is_installed() -> None:
     assert 'kubectl-gatewright = "webhook.cli:plugin"' in text
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["review", "-f", "a.yaml"], id="review"),
+        pytest.param(["explain", "--workload-type", "training"], id="explain"),
+    ],
+)
 def test_the_plugin_asks_a_cluster_without_being_told(
-    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write("a.yaml")
-    args = ["kubectl-gatewright", "review", "-f", "a.yaml", "--kubeconfig", "none"]
-    monkeypatch.setattr(sys, "argv", args)
+    monkeypatch.setattr(sys, "argv", ["kubectl-gatewright", *command, "--kubeconfig", "none"])
     from webhook.cli import plugin
 
     assert plugin() == 2
