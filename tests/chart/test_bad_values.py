@@ -38,6 +38,10 @@ def nested(path: str, value: Any) -> Values:
         pytest.param("registrations.excludedNamespaces", "team-a", id="no-list"),
         pytest.param("server.trustedControllers", ["a,b"], id="comma"),
         pytest.param("reconciler.prometheus.url", "prometheus:9090", id="no-url"),
+        pytest.param("reconciler.prometheus.url", "http://[fd00::1", id="half-an-address"),
+        pytest.param("reconciler.prometheus.url", "http://p/%zz", id="no-escape"),
+        pytest.param("reconciler.prometheus.url", "http://ada:secret@p", id="credentials"),
+        pytest.param("reconciler.prometheus.url", "http://p/?tenant=a", id="a-query"),
         pytest.param("networkPolicy.apiServerPorts", [], id="no-way-to-the-api-server"),
         # Null takes a default away, and what is rendered without it may be valid all the same: a
         # right on every webhook configuration.

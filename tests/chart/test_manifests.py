@@ -404,9 +404,11 @@ def test_the_commands_take_what_they_are_told(values: Values) -> None:
     ],
 )
 def test_a_command_is_told_what_the_value_says(major: Major, text: str) -> None:
+    # What a URL can hold of it.
+    url = f"http://prometheus/{text.replace('#', '%23')}"
     values = {
         "server": {"cluster": text, "trustedControllers": [text]},
-        "reconciler": {"prometheus": {"url": f"http://prometheus/{text}"}},
+        "reconciler": {"prometheus": {"url": url}},
     }
     told = [
         argument
@@ -417,7 +419,7 @@ def test_a_command_is_told_what_the_value_says(major: Major, text: str) -> None:
     wanted = {
         f"--cluster-name={text}",
         f"--trusted-controllers={text}",
-        f"--prometheus-url=http://prometheus/{text}",
+        f"--prometheus-url={url}",
     }
     assert wanted <= {as_kubernetes_starts_it(argument) for argument in told}
 

@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None, *, is_plugin: bool = False) -> int:
     """
     Run the command line. Returns the exit code: 2 for unusable input, else the subcommand's.
 
-    As a plugin of kubectl (*is_plugin*), `review` and `explain` ask the cluster without being told to.
+    As a plugin of kubectl (*is_plugin*), `review` and `explain` ask the cluster without being told
+    to.
 
     Raises:
         SystemExit: argparse ends the program by itself, for `--help` and unknown flags.
