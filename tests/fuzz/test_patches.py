@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.budget import budget
 from tests.fuzz.mutations import KEYS, ODD, paths_in
+from webhook.model.pointer import lookup, to_pointer
 from webhook.patch import Editor
 
 pytestmark = pytest.mark.slow
@@ -23,6 +24,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=6,
 )
+SCALARS = st.sampled_from([value for value in ODD if isinstance(value, str | int | float)])
 DOCUMENTS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
 
 
@@ -36,9 +38,14 @@ def test_edits_in_any_order_are_a_patch_that_leads_there(
     for _ in range(data.draw(st.integers(1, 6))):
         known = paths_in(document)
         path = data.draw(st.sampled_from(known or [("a",)]))
-        removes = data.draw(st.booleans())
-        if known and removes:
+        edit = data.draw(st.sampled_from(["remove", "put", "write"]))
+        if known and edit == "remove":
             editor.remove(path)
+            continue
+        node = lookup(document, path)
+        if edit == "put" and isinstance(node, dict):
+            key = data.draw(KEYS)
+            editor.put(node, key, data.draw(SCALARS), to_pointer((*path, key)))
             continue
         path = (*path, *data.draw(st.lists(KEYS, max_size=2)))
         try:
