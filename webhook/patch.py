@@ -76,14 +76,7 @@ class Editor:
         """
         exists = key in node
         node[key] = value
-        if id(node) in self._added:
-            return
-        if exists and pointer in self._puts:
-            self._puts[pointer]["value"] = value
-            return
-        operation = {"op": "replace" if exists else "add", "path": pointer, "value": value}
-        self._puts[pointer] = operation
-        self.operations.append(operation)
+        self._note_put(node, value, pointer, exists=exists)
 
     def remove(self, path: Path) -> None:
         """Take away what stands at *path*, which exists."""
@@ -119,20 +112,24 @@ class Editor:
             node[token] = value
         else:
             node.append(value)
-        if id(node) not in self._added:
-            if exists and pointer in self._puts:
-                # Once is enough: nobody sees what stood there in between.
-                self._puts[pointer]["value"] = value
-            else:
-                operation: Operation = {
-                    "op": "replace" if exists else "add",
-                    "path": pointer,
-                    "value": value,
-                }
-                self._puts[pointer] = operation
-                self.operations.append(operation)
+        self._note_put(node, value, pointer, exists=exists)
         if isinstance(value, (dict, list)):
             self._note_added(value)
+
+    def _note_put(self, node: Any, value: object, pointer: str, *, exists: bool) -> None:
+        if id(node) in self._added:
+            return
+        if exists and pointer in self._puts:
+            # Once is enough: nobody sees what stood there in between.
+            self._puts[pointer]["value"] = value
+            return
+        operation: Operation = {
+            "op": "replace" if exists else "add",
+            "path": pointer,
+            "value": value,
+        }
+        self._puts[pointer] = operation
+        self.operations.append(operation)
 
     def _note_added(self, value: dict[str, Any] | list[Any]) -> None:
         # Keeping the object keeps its id from being used again.

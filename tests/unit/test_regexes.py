@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -15,6 +16,7 @@ import pytest
 
 import webhook
 from webhook.errors import SpecError
+from webhook.mapping.plain import parse_ref
 from webhook.mapping.programs import compile_expression
 from webhook.policy.gpu.before import parse_before
 
@@ -185,6 +187,40 @@ def test_they_are_found() -> None:
     assert "webhook.mapping.programs._EACH_ITEM" in PATTERNS
 
 
+# Made in a function: of what is escaped, from the files of the package, and of names of fields.
+MADE_WHERE_USED = {
+    ("webhook.model.globs", "_compile_part"),
+    ("webhook.policy.native.shape", "_leaf"),
+    ("webhook.model.rightsizing.spec_values", "_named"),
+    ("webhook.api.body_paths", "_speller"),
+}
+
+
+def test_all_others_have_a_name() -> None:
+    """Or they would not be among those that are attacked."""
+    nameless = set()
+    for file in sorted(Path(webhook.__path__[0]).rglob("*.py")):
+        module = ".".join(file.relative_to(Path(webhook.__path__[0]).parent).with_suffix("").parts)
+        for function in ast.walk(ast.parse(file.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                nameless |= {
+                    (module, function.name)
+                    for call in ast.walk(function)
+                    if isinstance(call, ast.Call) and is_of_re(call.func)
+                }
+
+    assert nameless == MADE_WHERE_USED
+
+
+def is_of_re(function: ast.expr) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "re"
+        and function.attr != "escape"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_no_text_takes_longer_than_its_length(name: str) -> None:
@@ -214,4 +250,12 @@ def test_an_annotation_that_is_no_portion_is_none_at_once() -> None:
     """A submitter writes it, and both the server and the reconciler read it."""
     started = time.process_time()
     assert parse_before("a=" + "0" * 200_000 + "x") == {}
+    assert time.process_time() - started < LIMIT_S
+
+
+def test_a_path_that_is_long_is_refused_at_once() -> None:
+    started = time.process_time()
+    for path in ("a[" + " " * 10**6 + "x", "a" + ".b" * 10**6):
+        with pytest.raises(ValueError, match="at most"):
+            parse_ref(path)
     assert time.process_time() - started < LIMIT_S

@@ -41,6 +41,9 @@ from webhook.mapping.walk import (
 # takes (3 MB) have some thousands of items; a pod has at most some dozens of containers.
 MAX_PLACES = 10_000
 
+# Of a path to a field. The longest that we ship has a hundred.
+REF_MAX_CHARS = 1024
+
 # `(.a, .b) | (.c, .d)` visits the object four times, and each further stage doubles that. A
 # selector beyond this is left to jq, which runs in a process that can be killed.
 _MAX_VISITS = 64
@@ -125,6 +128,8 @@ def parse_ref(source: str) -> tuple[str, ...]:
     Raises:
         ValueError: it is no such path; the text says why.
     """
+    if len(source) > REF_MAX_CHARS:
+        raise ValueError(f"a path has at most {REF_MAX_CHARS} characters")
     keys: list[str] = []
     position = 0
     while position < len(source):
@@ -165,6 +170,8 @@ _TOKEN = re.compile(
 _REF_STEP = re.compile(
     rf"(?P<dot>\.)?(?:(?P<name>{_NAME})|\[(?P<bracketed>{_TEXT})\]|(?P<quoted>{_TEXT}))"
 )
+
+_INTO_A_LIST = re.compile(r"\[\s*+(?:-?\s*+[0-9]|\]|:)")
 
 # Kind and text. A mark is its own kind; the last token is ("end", "").
 _Token = tuple[str, str]
@@ -353,6 +360,6 @@ def _ref_problem(source: str, position: int) -> str:
         if position == 0:
             return f"{source!r} starts with a dot; leave it out"
         return f"{source!r} has an empty step at character {position + 1}"
-    if re.match(r"\[\s*(-?\s*[0-9]|\]|:)", rest):
+    if _INTO_A_LIST.match(rest):
         return f"{source!r} goes into a list; such a path names keys only"
     return f'{source!r}: {rest[:40]!r} is no plain name; write a key like this: ["my/key"]'

@@ -81,6 +81,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]|\r(?!\n)")
 _NAME = re.compile(r'"([^"\\]*)"|(?<![$\w])([A-Za-z_]\w*)')
 
 # Inside quotes: an interpolation, which holds code; the end; or text, with escapes.
@@ -163,7 +164,7 @@ def _text_problem(source: str) -> str | None:
     if not source.strip():
         return "the query is empty; `.` selects the whole object"
     # jq takes a NUL for the end, and sees a line break in other places than we would.
-    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]|\r(?!\n)", source):
+    if _CONTROL.search(source):
         return "a query may not contain control characters other than tab and line break"
     return None
 

@@ -26,6 +26,7 @@ MINUTE = timedelta(minutes=1)
 _MAX_INT32 = 2**31 - 1
 # A container's name is a DNS label (Kubernetes: "Object Names and IDs").
 CONTAINER_NAME = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_CONTAINER_NAME = re.compile(CONTAINER_NAME)
 # Prometheus: "Data model".
 METRIC_NAME = r"[A-Za-z_:][A-Za-z0-9_:]*"
 LABEL_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -122,7 +123,7 @@ def _contract(value: Any) -> str:
 def _container(name: Any) -> str:
     if _text(name) == "*":
         raise ValueError('"*" is no container; leave the list out to include all of them')
-    if not re.fullmatch(CONTAINER_NAME, name):
+    if not _CONTAINER_NAME.fullmatch(name):
         raise ValueError(f"{name[:80]!r} is no name of a container")
     return str(name)
 

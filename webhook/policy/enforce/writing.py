@@ -11,7 +11,7 @@ from webhook.model.decision import Change, NotApplied
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import ValueTypeError, read_value
-from webhook.patch import Editor
+from webhook.patch import Below, Editor
 from webhook.policy.effective import FieldPlan, is_own_item
 from webhook.policy.enforce.beside import contradiction, derived_from
 from webhook.policy.enforce.findings import Findings, printable
@@ -24,8 +24,6 @@ from webhook.policy.rules.judge import keeps_set
 
 # What stands where a default has nothing to do.
 _FILLED = object()
-# Stands for the value of an enforcement.
-_OWN = object()
 
 
 class Writer:
@@ -205,16 +203,19 @@ class Writer:
         theirs: list[Any],
     ) -> None:
         """Write the value; what Kubernetes itself put into a list (*theirs*) stays in it."""
-        path = site.path + plan.ref
+        path, pointer = site.path + plan.ref, ""
         value = [*theirs, *enforcement.value] if theirs else enforcement.value
         if plan.field.home is NO_HOME:
-            self._put(site, plan, enforcement, current, path, value)
+            pointer = self._sites.pointer(site) + plan.pointer
+            self._editor.write(path, value, below=self._below(site), pointer=pointer)
         else:
             main = self._sites.main_name(site, plan) if plan.field.home.special else ""
             written = write_at_home(self._editor, site.path, plan.field, value, main=main)
             if written is None:
                 return
-            self._note(site, plan, enforcement, current, written)
+            path = written
+        told = printable(plan.field, enforcement.value)
+        self._note(site, plan, enforcement, current, told, path, pointer)
         for name in plan.field.removes:
             beside = site.path + plan.field.ref[:-1]
             if name in (lookup(self._sites.document, beside) or ()):
@@ -231,8 +232,8 @@ class Writer:
 
         In one piece, and from what is the same for all objects: a review does it a dozen times.
         """
-        sites, node = self._sites, self._sites.node(site)
-        holder = node
+        sites = self._sites
+        holder = sites.node(site)
         for token in plan.parents:
             if not isinstance(holder, dict):
                 break
@@ -251,38 +252,16 @@ class Writer:
         if isinstance(holder, dict):
             self._editor.put(holder, plan.key, value, pointer)
         else:
-            below = (len(site.path), node) if isinstance(node, dict) else None
-            self._editor.write(path, value, below=below, pointer=pointer)
+            self._editor.write(path, value, below=self._below(site), pointer=pointer)
         told = plan.told.get(rule)
         if told is None:
             told = plan.told[rule] = printable(plan.field, value)
-        old = None if current is None else printable(plan.field, current)
-        item = sites.item_of(site) if site.item is None else site.item
-        selector, source = site.plan.selector.name, enforcement.source
-        self._findings.changes.append(
-            Change._make((path, plan.label, selector, item, rule, old, told, source, pointer))
-        )
+        self._note(site, plan, enforcement, current, told, path, pointer)
 
-    def _put(
-        self,
-        site: Site,
-        plan: FieldPlan,
-        enforcement: Enforcement,
-        current: Any,
-        path: Path,
-        value: Any = _OWN,
-    ) -> None:
-        """Put the value, or *value* in its place, at *path*."""
-        sites = self._sites
-        node = sites.node(site)
-        pointer = sites.pointer(site) + plan.pointer
-        self._editor.write(
-            path,
-            enforcement.value if value is _OWN else value,
-            below=(len(site.path), node) if isinstance(node, dict) else None,
-            pointer=pointer,
-        )
-        self._note(site, plan, enforcement, current, path, pointer)
+    def _below(self, site: Site) -> Below | None:
+        """What the editor need not walk to again."""
+        node = self._sites.node(site)
+        return (len(site.path), node) if isinstance(node, dict) else None
 
     def _note(
         self,
@@ -290,22 +269,16 @@ class Writer:
         plan: FieldPlan,
         enforcement: Enforcement,
         current: Any,
+        told: Any,
         path: Path,
-        pointer: str = "",
+        pointer: str,
     ) -> None:
-        """Note that the value was written at *path* in place of *current*."""
+        """Note that a value, which is *told* so, was written at *path* in place of *current*."""
+        item = self._sites.item_of(site) if site.item is None else site.item
+        old = None if current is None else printable(plan.field, current)
+        selector, rule, source = site.plan.selector.name, enforcement.rule, enforcement.source
         self._findings.changes.append(
-            Change(
-                path,
-                plan.label,
-                site.plan.selector.name,
-                self._sites.item_of(site),
-                enforcement.rule,
-                None if current is None else printable(plan.field, current),
-                printable(plan.field, enforcement.value),
-                enforcement.source,
-                pointer,
-            )
+            Change._make((path, plan.label, selector, item, rule, old, told, source, pointer))
         )
 
 
