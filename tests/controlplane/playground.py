@@ -31,6 +31,7 @@ from tests.controlplane.processes import Process, start_process
 from tests.controlplane.recipes import control_plane_recipe
 from tests.controlplane.run import ControlPlane, free_port
 from tests.controlplane.wait import wait_until
+from webhook.model.kinds import WORKLOAD_GROUP
 
 PROJECT = Path(__file__).parents[2]
 POLICIES = Path("examples/policies")
@@ -274,7 +275,11 @@ def _ready(process: Process, ops_port: int) -> Callable[[], bool]:
 
 
 def _apply_crds(plane: ControlPlane, environ: Mapping[str, str]) -> list[Document]:
-    """Apply our CRDs and those of the examples; returns them when they can be used."""
+    """
+    Apply the CRDs of our workloads and of the examples; returns them when they can be used.
+
+    Not those of policies: the server reads files here, so that what is applied would do nothing.
+    """
     printed = subprocess.run(
         [sys.executable, "-m", "webhook", "crds"],
         cwd=PROJECT,
@@ -287,9 +292,10 @@ def _apply_crds(plane: ControlPlane, environ: Mapping[str, str]) -> list[Documen
         raise ProcessError(
             f"gatewright crds ended with status {printed.returncode}", printed.stderr
         )
-    texts = [printed.stdout]
-    texts += [path.read_text() for path in sorted((PROJECT / CRDS).glob("*.yaml"))]
-    documents = [document for text in texts for document in yaml.safe_load_all(text) if document]
+    ours = [crd for crd in yaml.safe_load_all(printed.stdout) if crd]
+    documents = [crd for crd in ours if crd["spec"]["group"] == WORKLOAD_GROUP]
+    for path in sorted((PROJECT / CRDS).glob("*.yaml")):
+        documents += [document for document in yaml.safe_load_all(path.read_text()) if document]
     plane.apply(*documents)
     crds = [each for each in documents if each["kind"] == "CustomResourceDefinition"]
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
@@ -324,7 +330,8 @@ Something to try, which is refused:
     {example}
 
 Policies are in {PROJECT / POLICIES}: edit one, wait until it is
-loaded (or refused), which is said below, and try again.
+loaded (or refused), which is said below, and try again. (They are files here:
+kubectl apply knows no kinds of policies, as it does where Helm installs Gatewright.)
 To be a user without rights over the cluster: --kubeconfig {plane.kubeconfig(ALICE)}
 Decisions are logged in {server.process.log}
 Ctrl-C ends it."""

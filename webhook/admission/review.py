@@ -276,7 +276,7 @@ def _exemption(request: AdmissionRequest, snapshot: Snapshot, branch: Branch) ->
     """
     if request.kind == _POD and (system := _system_pod(request)):
         return system
-    if _is_trusted(request.user, snapshot.settings.trusted_controllers):
+    if _is_trusted(request.user, snapshot):
         owner = judged_owner(request, snapshot, branch)
         if owner is not None:
             return f"made by {request.user} for a {owner.kind}, which was judged"
@@ -319,6 +319,11 @@ def _metadata_of(request: AdmissionRequest) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-@lru_cache(maxsize=256)
-def _is_trusted(user: str, trusted: tuple[str, ...]) -> bool:
-    return any(Glob.compile(name).match(user) for name in trusted)
+def _is_trusted(user: str, snapshot: Snapshot) -> bool:
+    return any(glob.match(user) for glob in _globs(snapshot.settings.trusted_controllers))
+
+
+# By the patterns alone: a name of a user can be as long as a body.
+@lru_cache(maxsize=16)
+def _globs(patterns: tuple[str, ...]) -> tuple[Glob, ...]:
+    return tuple([Glob.compile(pattern) for pattern in patterns])

@@ -210,7 +210,7 @@ def build_crds(*, rightsizing: bool = True) -> list[dict[str, Any]]:
             "How workloads of a type may be submitted: defaults, rules and imposed assets.",
             {**_SCOPED, "defaults": FREE, "rules": FREE, "imposedAssets": FREE},
             [
-                column("Workload", ".spec.workloadType"),
+                column("Workload", ".spec.workloadType", priority=1),
                 *_SCOPE_COLUMNS,
                 column("Mode", ".spec.mode", priority=1),
             ],

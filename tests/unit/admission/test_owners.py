@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -181,3 +182,18 @@ def test_a_policy_for_replica_sets_concerns_pods_of_replica_sets() -> None:
     answer = submit(make_snapshot(replica_sets, PODS), bad_pod(A_REPLICA_SET), user=controller)
 
     assert answer.broken == []
+
+
+def test_no_name_of_a_user_is_kept() -> None:
+    """It can be as long as a body, and somebody may have many."""
+    snapshot = make_snapshot(PODS)
+    submit(snapshot, bad_pod(A_JOB), user="ada")
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            submit(snapshot, bad_pod(A_JOB), user=f"{number}" * 10_000)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept_bytes < 1_000_000
