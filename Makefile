@@ -6,8 +6,8 @@
 #   make playground  a real local API server with the gate in front, until Ctrl-C
 #   make format      format the code and mend what ruff can
 #   make changelog   what has changed since the last release
-#   make bench       how long a review takes, and what large clusters cost
-#   make fuzz        input that nobody would write, much of it
+#   make bench       how long a review takes, and what large clusters cost (5 minutes)
+#   make fuzz        input that nobody would write, much of it (10 minutes)
 #   make soak        twice as many reviews as can be answered, for ten minutes
 #   make clean       remove .venv and what tools left
 
@@ -88,7 +88,6 @@ soak: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks --json benchmarks/last.json
-	$(BIN)/python -m benchmarks.cluster_store
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -1,7 +1,8 @@
 """
 How a server does on a large cluster: 500 policies, 40 mappings and 5,000 namespaces.
 
-    python -m benchmarks.cluster_store [--policies 500] [--mappings 40] [--namespaces 5000] [--json]
+    python -m benchmarks.cluster_store [--policies 500] [--mappings 40] [--namespaces 5000]
+        [--json FILE]
 
 A real API server holds them; the server runs as a process of its own beside it. Promised are
 ready within 10 s and at most 250 MiB, and a change in force within 1 s.
@@ -9,10 +10,8 @@ ready within 10 s and at most 250 MiB, and a change in force within 1 s.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -24,21 +23,38 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster_objects import (
+    API_VERSION,
+    Document,
+    build_document,
+    build_mappings,
+    build_namespaces,
+    build_policies,
+    build_rule,
+    name_namespace,
+    name_project,
+)
+from benchmarks.command import run_alone
+from benchmarks.report import Section, Target
 from tests.controlplane.run import ControlPlane
 from tests.e2e.cluster_gate import ClusterGate
 from webhook.clients.kube import KubeClient, load_kube_client
 
-API_VERSION = "policy.gatewright.io/v1alpha1"
 PLURALS = {
     "GVKPolicy": "gvkpolicies",
     "WorkloadPolicy": "workloadpolicies",
     "SpecMapping": "specmappings",
 }
+POLICIES = 500
+MAPPINGS = 40
+NAMESPACES = 5_000
+READY_LIMIT_S = 10.0
+MEMORY_LIMIT_MIB = 250.0
+CHANGE_LIMIT_S = 1.0
+
 CALLS = 16
 CHANGES = 10
 TIMEOUT_S = 120.0
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,100 +76,6 @@ class Result:
     change_s: float
     oldest_s: float
     label_s: float
-
-
-def build_namespaces(count: int) -> list[Document]:
-    """Namespaces of as many projects as there are of five, in 20 departments."""
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {
-                "name": f"team-{number:05}",
-                "labels": {
-                    "runai/queue": f"project-{number // 5:04}",
-                    "gatewright.io/department": f"department-{number // 5 % 20}",
-                    "example.com/cost-centre": f"{number:08}",
-                },
-            },
-        }
-        for number in range(count)
-    ]
-
-
-def build_mappings(count: int) -> list[Document]:
-    """Mappings of kinds with two roles; every second one has a query that takes jq."""
-    return [_mapping(number) for number in range(count)]
-
-
-def _mapping(number: int) -> Document:
-    workers = ".spec.worker.template.spec.containers[]"
-    if number % 2:
-        workers = f'{workers} | select(.name != "sidecar-{number}")'
-    return _document(
-        "SpecMapping",
-        f"kind-{number:03}",
-        workloadType=_kind(number),
-        specSelectors={
-            "metadata": {"query": ".metadata", "fieldGroups": ["metadata"]},
-            "podSpec": {"query": ".spec.worker.template.spec", "fieldGroups": ["podSpec"]},
-            "containers": {
-                "query": workers,
-                "fieldGroups": ["podSpecContainer", "podSpecAndContainer"],
-            },
-        },
-    )
-
-
-def build_policies(count: int, mappings: int) -> list[Document]:
-    """Policies of projects: on kinds of the mappings, on Pods, and on native types."""
-    return [_policy(number, mappings) for number in range(count)]
-
-
-def _policy(number: int, mappings: int) -> Document:
-    unit = {"scope": "project", "project": f"project-{number:04}"}
-    name = f"policy-{number:04}"
-    if number % 5 == 0:
-        return _document(
-            "WorkloadPolicy",
-            name,
-            workloadType=["training", "workspace"],
-            **unit,
-            defaults={"imagePullPolicy": "Always", "compute": {"gpuDevicesRequest": 1}},
-            rules={
-                "image": {"required": True, "pattern": ["registry.example.com/*"]},
-                "compute": {"gpuDevicesRequest": {"min": 1, "max": number % 8 + 1}},
-            },
-        )
-    is_pod = number % 5 == 1 or not mappings
-    return _document(
-        "GVKPolicy",
-        name,
-        workloadType={"version": "v1", "kind": "Pod"} if is_pod else _kind(number % mappings),
-        **unit,
-        rules=[
-            _rule("image", "allContainers" if is_pod else "containers", {"required": True}),
-            _rule(
-                "resourceLimits",
-                "allContainers" if is_pod else "containers",
-                {"default": {"key": "memory", "value": "4Gi"}},
-                {"max": {"key": "cpu", "value": "8"}},
-            ),
-            _rule("hostNetwork", "podSpec", {"options": [False]}),
-        ],
-    )
-
-
-def _kind(number: int) -> Document:
-    return {"group": f"group{number}.example.com", "version": "v1", "kind": f"Kind{number}"}
-
-
-def _rule(field: str, selector: str, *enforcements: Document) -> Document:
-    return {"field": field, "specSelector": selector, "enforcements": list(enforcements)}
-
-
-def _document(kind: str, name: str, **spec: Any) -> Document:
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 async def create(client: KubeClient, documents: list[Document]) -> None:
@@ -215,41 +137,43 @@ def _measure(plane: ControlPlane, gate: ClusterGate, sizes: tuple[int, int, int]
 
     _say("changing things")
     ask = _asker(gate)
+    # Neither is of the project of the oldest policy on Pods.
+    changed, moved = sizes[2] * 7 // 10, sizes[2] * 9 // 10
     changes, labels, oldest = [], [], []
     for number in range(CHANGES):
-        policy = _document(
+        policy = build_document(
             "GVKPolicy",
             f"new-{number}",
             workloadType={"version": "v1", "kind": "Pod"},
             scope="project",
-            project="project-0700",
-            rules=[_rule("hostPID", "podSpec", {"options": [number % 2 == 1]})],
+            project=name_project(changed),
+            rules=[build_rule("hostPID", "podSpec", {"options": [number % 2 == 1]})],
         )
         changes.append(
             _seconds(
                 lambda: plane.request("POST", f"/apis/{API_VERSION}/gvkpolicies", policy).status,  # noqa: B023  called now
-                lambda: ask("team-03500", hostPID=number % 2 == 0) is False,  # noqa: B023
+                lambda: ask(name_namespace(changed), hostPID=number % 2 == 0) is False,  # noqa: B023
             )
         )
         plane.request("DELETE", f"/apis/{API_VERSION}/gvkpolicies/new-{number}")
-        _wait(lambda: ask("team-03500", hostPID=number % 2 == 0) is True)  # noqa: B023
+        _wait(lambda: ask(name_namespace(changed), hostPID=number % 2 == 0) is True)  # noqa: B023
         # policy-0001 is on Pods of project-0001, and the oldest of them.
         value = number % 2 == 0
-        patch = [_rule("hostPID", "podSpec", {"options": [value]})]
+        patch = [build_rule("hostPID", "podSpec", {"options": [value]})]
         oldest.append(
             _seconds(
                 lambda: _patch(plane, f"/apis/{API_VERSION}/gvkpolicies/policy-0001", patch),  # noqa: B023
                 lambda: ask("team-00005", hostPID=not value) is False,  # noqa: B023
             )
         )
-        project = "project-0001" if value else "project-0900"
+        project = "project-0001" if value else name_project(moved)
         labels.append(
             _seconds(
                 lambda: plane.kubectl_checked(
-                    *("label", "namespace", "team-04500", "--overwrite"),
+                    *("label", "namespace", name_namespace(moved), "--overwrite"),
                     f"runai/queue={project}",  # noqa: B023
                 ),
-                lambda: ask("team-04500", hostPID=not value) is not value,  # noqa: B023
+                lambda: ask(name_namespace(moved), hostPID=not value) is not value,  # noqa: B023
             )
         )
     return Result(
@@ -328,29 +252,55 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def section(policies: int, mappings: int, namespaces: int) -> Section:
+    result = measure(policies, mappings, namespaces)
+    return Section(
+        [rows(result)],
+        {"cluster_store": asdict(result)},
+        promises(result),
+        [
+            f"Each change is made {CHANGES} times, and the longest counts, from the API server's"
+            " answer until the gate judges by it."
+        ],
+    )
+
+
+def rows(result: Result) -> list[tuple[str, ...]]:
+    """The table, its head first."""
+    sizes = (
+        f"{result.policies} policies, {result.mappings} mappings, {result.namespaces} namespaces"
+    )
+    return [
+        (sizes, ""),
+        ("ready, s", f"{result.ready_s:.2f}"),
+        ("processor time until then, s", f"{result.cpu_s:.2f}"),
+        ("memory when ready, RSS, MiB", f"{result.ready_mib:.0f}"),
+        ("memory with all statuses written, RSS, MiB", f"{result.settled_mib:.0f}"),
+        ("new policy in force, s", f"{result.change_s:.2f}"),
+        ("oldest policy changed, s", f"{result.oldest_s:.2f}"),
+        ("namespace moved, s", f"{result.label_s:.2f}"),
+    ]
+
+
+def promises(result: Result) -> list[Target]:
+    mib = max(result.ready_mib, result.settled_mib)
+    change_s = max(result.change_s, result.oldest_s, result.label_s)
+    return [
+        Target("ready on a large cluster", result.ready_s, READY_LIMIT_S, "s"),
+        Target("memory on a large cluster, RSS", mib, MEMORY_LIMIT_MIB, "MiB"),
+        Target("a change is in force", change_s, CHANGE_LIMIT_S, "s"),
+    ]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--policies", type=int, default=500)
-    parser.add_argument("--mappings", type=int, default=40)
-    parser.add_argument("--namespaces", type=int, default=5000)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    result = measure(arguments.policies, arguments.mappings, arguments.namespaces)
-    if arguments.json:
-        print(json.dumps(asdict(result)))
-        return
-    print(f"{result.policies} policies, {result.mappings} mappings, {result.namespaces} namespaces")
-    for text, value, promised in (
-        ("ready, s", result.ready_s, "10"),
-        ("processor time until then, s", result.cpu_s, ""),
-        ("memory when ready, MiB", result.ready_mib, "250"),
-        ("memory with all statuses written, MiB", result.settled_mib, "250"),
-        ("new policy in force, s", result.change_s, "1"),
-        ("oldest policy changed, s", result.oldest_s, "1"),
-        ("namespace moved, s", result.label_s, "1"),
-    ):
-        print(f"  {text:<40}{value:>8.2f}" + (f"   (at most {promised})" if promised else ""))
-    print(f"  load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    run_alone(
+        "cluster_store",
+        "Measure a server on a large cluster.",
+        section,
+        policies=POLICIES,
+        mappings=MAPPINGS,
+        namespaces=NAMESPACES,
+    )
 
 
 if __name__ == "__main__":

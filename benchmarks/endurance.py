@@ -27,7 +27,15 @@ from typing import Self
 from benchmarks import work
 from benchmarks.command import run_alone
 from benchmarks.report import Section, Target
-from benchmarks.server import Server, choose_cores, gate_command, pinned, prepare, serving
+from benchmarks.server import (
+    Server,
+    choose_cores,
+    gate_command,
+    pinned,
+    prepare,
+    processes_of,
+    serving,
+)
 from tests.builders import make_snapshot, submit
 
 REVIEWS = 100_000
@@ -193,19 +201,12 @@ class Caller:
 
 def memory_of(pid: int) -> Memory:
     """What the process has now, with all that come from it."""
-    rollups = [_rollup(each) for each in _family(pid)]
+    rollups = [_rollup(each) for each in processes_of(pid)]
     return Memory(
         rss_mib=round(sum(rollup["Rss"] for rollup in rollups) / 2**10, 1),
         pss_mib=round(sum(rollup["Pss"] for rollup in rollups) / 2**10, 1),
         processes=len(rollups),
     )
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            yield from _family(int(child))
 
 
 def _rollup(pid: int) -> dict[str, int]:
@@ -228,7 +229,9 @@ def section(reviews: int) -> Section:
         promises(result),
         [
             f"start to ready: {result.start_s:.2f} s, of which processor time"
-            f" {result.start_cpu_s:.2f} s; {result.per_s:.0f} reviews a second"
+            f" {result.start_cpu_s:.2f} s; {result.per_s:.0f} reviews a second",
+            "Of the server and all of its processes. RSS: what several share counts for each;"
+            " PSS: it counts once.",
         ],
     )
 

@@ -1,7 +1,7 @@
 """
 What one round of the reconciler costs: 2,000 workloads with 10,000 pods, and fewer.
 
-    python -m benchmarks.gpu_round [--pods 100 1000 10000] [--json]
+    python -m benchmarks.gpu_round [--pods 100 1000 10000] [--json FILE]
 
 An API server and a Prometheus are stood for by a process of their own (`gpu_world`), over TLS and
 HTTP. The reconciler runs beside it as it does in a cluster. Counted is a round from its first look
@@ -11,16 +11,14 @@ a round, 300 MiB, and 4 queries a namespace.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import math
 import multiprocessing
 import resource
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,10 +26,11 @@ from typing import Self
 
 import aiohttp
 
+from benchmarks.command import run_alone
 from benchmarks.gpu_objects import PODS_OF_A_WORKLOAD, WORKLOADS_OF_A_NAMESPACE
 from benchmarks.gpu_world import serve
+from benchmarks.report import Section, Target
 from benchmarks.server import choose_cores, pin
-from benchmarks.table import describe_machine
 from webhook.cli.process import calm_collector, loop_factory
 from webhook.clients.kube import KubeClient
 from webhook.clients.kubeconfig import KubeAccess
@@ -42,6 +41,7 @@ from webhook.reactive.observation.watches import Watches
 from webhook.reactive.rounds.loop import Reconciler
 from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
 
+PODS = (100, 1_000, 10_000)
 TIMEOUT_S = 600.0
 # The watches have brought back everything when hardly anything was done for so long.
 QUIET_S = 0.5
@@ -257,39 +257,59 @@ def peak_mib() -> float:
     return int(found[0][1]) / 2**10
 
 
-def show(result: Result) -> None:
-    workloads = result.pods // PODS_OF_A_WORKLOAD
-    namespaces = -(-workloads // WORKLOADS_OF_A_NAMESPACE)
-    print(f"{workloads} workloads with {result.pods} pods in {namespaces} namespaces")
-    for each in result.rounds:
-        print(f"  {each.what}")
-        _print("processor time, s", f"{each.cpu_s:.2f}", f"{CPU_LIMIT_S:g}")
-        _print("time, s", f"{each.wall_s:.2f}")
-        _print("queries a namespace", f"{each.queries}", f"{QUERIES_LIMIT}")
-        for call, count in sorted(each.calls.items()):
-            _print(call, f"{count}")
-    print("  in all")
-    _print("memory at most, MiB", f"{result.peak_mib:.1f}", f"{MEMORY_LIMIT_MIB:g}")
-    _print("memory before the first round, MiB", f"{result.start_mib:.1f}")
-    _print("processor time until then, s", f"{result.start_cpu_s:.2f}")
+def section(pods: Sequence[int]) -> Section:
+    """One cluster for each count of *pods*, the largest last: that is the one that is promised."""
+    results = [measure(count) for count in pods]
+    return Section(
+        [rows(results)],
+        {"gpu_round": [asdict(result) for result in results]},
+        promises(results[-1]),
+        [
+            f"Each workload has {PODS_OF_A_WORKLOAD} pods, each namespace up to"
+            f" {WORKLOADS_OF_A_NAMESPACE} workloads. queries: to Prometheus, of the namespace that"
+            " has most.",
+            "time: on the clock, with whatever the API server's stand-in takes. Before the first"
+            " eviction of a round are 2 s in which the servers see what was written: they are to"
+            " write it into the next pod.",
+            "peak: the most memory at any time. What was written, call by call, is in the file of"
+            " --json.",
+        ],
+    )
 
 
-def _print(text: str, value: str, promised: str = "") -> None:
-    print(f"    {text:<44}{value:>8}" + (f"   (at most {promised})" if promised else ""))
+def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """The table, its head first."""
+    return [
+        ("round", "pods", "CPU s", "time s", "queries", "peak MiB"),
+        *[
+            (
+                each.what,
+                f"{result.pods}",
+                f"{each.cpu_s:.2f}",
+                f"{each.wall_s:.2f}",
+                f"{each.queries}",
+                f"{result.peak_mib:.0f}",
+            )
+            for result in results
+            for each in result.rounds
+        ],
+    ]
+
+
+def promises(result: Result) -> list[Target]:
+    """What the worst round of *result* is to keep."""
+    cpu_s = max(each.cpu_s for each in result.rounds)
+    queries = max(each.queries for each in result.rounds)
+    pods = f"{result.pods} pods"
+    return [
+        Target(f"a round over {pods}, processor time", cpu_s, CPU_LIMIT_S, "s"),
+        Target(f"{pods}, memory at most", result.peak_mib, MEMORY_LIMIT_MIB, "MiB"),
+        Target(f"{pods}, queries a namespace", queries, QUERIES_LIMIT),
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--pods", metavar="N", type=int, nargs="+", default=[100, 1000, 10000])
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
-    arguments = parser.parse_args()
-    results = [measure(pods) for pods in arguments.pods]
-    if arguments.json:
-        print(json.dumps([asdict(result) for result in results]))
-        return
-    for result in results:
-        show(result)
-    print(f"{describe_machine()}")
+    run_alone("gpu_round", "Measure a round of the GPU reconciler.", section, pods=PODS)
 
 
 if __name__ == "__main__":

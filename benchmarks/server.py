@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,10 +105,10 @@ def is_ready(ops_port: int) -> bool:
 
 
 def cpu_time_s(pid: int) -> float:
-    """Processor time of a process so far; 0 where the system has no /proc."""
+    """Processor time of a process so far; no number where the system has no /proc."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
-        return 0.0
+        return math.nan
     # Finer than the ticks of `stat`, where the kernel keeps it.
     precise = Path(f"/proc/{pid}/schedstat")
     if precise.exists():
@@ -117,6 +118,16 @@ def cpu_time_s(pid: int) -> float:
     # are the 12th and 13th field behind it.
     fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def processes_of(pid: int) -> Iterator[int]:
+    """A process and all that come from it; nothing more where the system has no /proc."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        # Its thread may have ended meanwhile.
+        with suppress(OSError):
+            for child in children.read_text().split():
+                yield from processes_of(int(child))
 
 
 def choose_cores() -> tuple[int | None, int | None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 
 def show(rows: Sequence[Sequence[str]]) -> None:
@@ -21,8 +22,9 @@ def show(rows: Sequence[Sequence[str]]) -> None:
 
 
 def write_json(path: str, results: dict[str, Any]) -> None:
-    text = json.dumps(results, indent=1)
-    Path(path).write_text(f"{text}\n")
+    """Write *results* as JSON; what is no number is null there."""
+    # The reader of the standard library takes `NaN`, others do not.
+    Path(path).write_bytes(orjson.dumps(results, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def describe_machine() -> str:

@@ -65,9 +65,18 @@ def _shipped() -> Snapshot:
 
 
 class Api:
-    """Use as `async with`. *documents* stand in the file `given.yaml`, as a person wrote them."""
+    """
+    Use as `async with`. *documents* stand in the file `given.yaml`, as a person wrote them;
+    *options* are those of `Services`.
+    """
 
-    def __init__(self, directory: Path, *documents: Any, served: ServedKinds | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *documents: Any,
+        served: ServedKinds | None = None,
+        **options: Any,
+    ) -> None:
         self.policies = directory / "policies"
         self.policies.mkdir()
         if documents:
@@ -101,6 +110,7 @@ class Api:
             Readiness(self.current, listening=True),
             self._jq,
             rest=self.rest,
+            **options,
         )
         self.client = TestClient(GateServer(build_app(self.services)))
 

@@ -132,7 +132,9 @@ async def test_jq_finds_the_places_of_a_kind_of_somebodys_own() -> None:
 class BrokenJq(JqWorker):
     """Stands for a bug: raises what nobody expects."""
 
-    def evaluate_paths(self, sources: tuple[str, ...], document_json: bytes) -> Any:
+    def evaluate_paths(
+        self, sources: tuple[str, ...], document_json: bytes, begin_until: float | None = None
+    ) -> Any:
         raise ZeroDivisionError(f"of {document_json!r}")
 
 

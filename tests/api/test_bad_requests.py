@@ -99,6 +99,32 @@ async def test_a_compressed_body_is_read_or_refused(body: bytes, status: int) ->
         assert (await gate.post("/validate", GOOD)).status == 200
 
 
+@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize(
+    ("second", "body", "status"),
+    [
+        pytest.param("gzip", gzip.compress(GOOD), 415, id="gzip"),
+        pytest.param("deflate", zlib.compress(GOOD), 415, id="deflate"),
+        # Already the library can't unpack it.
+        pytest.param("br", GOOD, 400, id="brotli"),
+    ],
+)
+async def test_a_body_with_two_encodings_is_refused(
+    path: str, second: str, body: bytes, status: int
+) -> None:
+    """One of them is what it is unpacked by, the other one what bounds would go by."""
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Encoding", "identity"),
+        ("Content-Encoding", second),
+    ]
+    async with Gate(POLICY) as gate:
+        answer = await gate.client.post(path, data=body, headers=headers)
+
+        assert answer.status == status
+        assert (await gate.post("/validate", GOOD)).status == 200
+
+
 def make_bomb(gibibytes: int) -> bytes:
     """Spaces, packed: a thousandth of their size. What is at the end is wrong, and never read."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)

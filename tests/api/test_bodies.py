@@ -31,6 +31,7 @@ from webhook.api.bodies import (
     SlowBodyError,
     Turns,
     check_plain_size,
+    read_small,
 )
 
 BIG = BIG_BODY_BYTES
@@ -437,3 +438,12 @@ async def test_small_reviews_are_answered_while_a_big_one_is_worked_on() -> None
         release.set()
         await held
         assert (await big).status == 200
+
+
+async def test_a_small_body_that_is_larger_than_it_says_is_refused() -> None:
+    content = StreamReader(BaseProtocol(asyncio.get_running_loop()), 2**40)
+    content.feed_data(b" " * (BIG_BODY_BYTES + 1))
+    content.feed_eof()
+
+    with pytest.raises(BodyTooLargeError):
+        await read_small(content, 1.0)

@@ -7,35 +7,27 @@ import contextlib
 import os
 import resource
 import socket
-import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import orjson
 import pytest
 
-from tests.api.gate import Gate
-from tests.builders import make_gvk_policy, make_pod, make_rule
-from tests.unit.admission.builders import make_review
-from webhook.api import connections as module
-from webhook.api.app import build_app
-from webhook.api.connections import BoundedSite, Connections
-from webhook.api.runner import GateRunner
-from webhook.telemetry.metrics import Metrics
-from webhook.tls.context import ServerTls
-from webhook.tls.directory import ensure_development_certificate
-
-POLICY = make_gvk_policy(make_rule("hostNetwork", "podSpec", {"options": [False]}))
-BODY = orjson.dumps(make_review(object=make_pod()))
-REQUEST = (
-    b"POST /validate HTTP/1.1\r\nHost: gate\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+from tests.api.door import (
+    MOST,
+    PATIENCE_S,
+    REQUEST,
+    Door,
+    answer_of,
+    ask,
+    close,
+    is_ended,
+    serving,
 )
-PATIENCE_S = 5.0
-MOST = 3
-
-Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+from webhook.api import site as module
+from webhook.api.connections import Connections
+from webhook.api.line import Line
+from webhook.telemetry.metrics import Metrics
 
 
 class Held:
@@ -106,17 +98,57 @@ def test_who_is_being_answered_stays_and_the_new_one_goes() -> None:
 
 def test_who_is_slow_to_send_is_no_better_than_who_sends_nothing() -> None:
     held = Held()
-    held.enter("known", "slow", "a")
-    held.answer("known", "slow")
+    held.enter("a", "slow", "b")
     held.connections.begin("slow", is_whole=False)
 
-    held.enter("b", "c")
+    held.enter("c", "d", "e")
 
-    assert held.ended == ["a", "slow"]
-    held.connections.begin("b", is_whole=False)
-    held.connections.done("b")
-    held.enter("d")
-    assert held.ended == ["a", "slow", "c"]
+    assert held.ended == ["a", "b", "slow"]
+    held.connections.begin("c", is_whole=False)
+    held.connections.done("c")
+    held.enter("f")
+    assert held.ended[3:] == ["d"]
+
+
+def test_half_of_the_places_are_for_those_who_come_though_all_others_were_answered() -> None:
+    """Or the next one to come would end the only other one who does."""
+    held = Held(6)
+    held.enter("a", "b", "c", "d", "e", "f")
+    held.answer("a", "b", "c", "d", "e", "f")
+
+    held.enter("g", "h", "i", "j")
+
+    assert held.ended == ["a", "b", "c", "g"]
+
+
+def test_who_was_answered_and_sends_the_next_one_in_pieces_is_still_known() -> None:
+    held = Held(4)
+    held.enter("known", "a", "b", "c")
+    held.answer("known")
+    held.connections.begin("known", is_whole=False)
+
+    held.enter("d", "e")
+    held.connections.arrived("known")
+    held.enter("f", "g", "h")
+
+    assert held.ended == ["a", "b", "c", "d", "e"]
+
+
+def test_who_was_slow_to_send_is_being_answered_when_all_of_it_is_here() -> None:
+    held = Held()
+    held.enter("slow", "a", "b")
+    held.connections.begin("slow", is_whole=False)
+    held.connections.arrived("slow")
+
+    held.enter("c", "d", "e")
+    assert held.ended == ["a", "b", "c"]
+
+    # The rest of what was refused before it was here.
+    held.connections.done("slow")
+    held.connections.arrived("slow")
+    held.answer("d", "e")
+    held.enter("f")
+    assert held.ended[3:] == ["slow"]
 
 
 def test_who_has_left_takes_no_room() -> None:
@@ -128,76 +160,11 @@ def test_who_has_left_takes_no_room() -> None:
         held.connections.leave(name)
     # It was closed while it was answered.
     held.connections.done("b")
+    held.connections.arrived("c")
 
     assert len(held.connections) == 0
     assert held.enter("d", "e", "f") == [True] * 3
     assert held.ended == []
-
-
-class Door:
-    """A server with room for *MOST*."""
-
-    def __init__(self, site: BoundedSite, connections: Connections, port: int, ca: Path) -> None:
-        self.site = site
-        self.connections = connections
-        self.port = port
-        self.trust = ssl.create_default_context(cafile=str(ca))
-
-    async def knock(self) -> Stream:
-        """A connection without a handshake."""
-        return await asyncio.open_connection("127.0.0.1", self.port)
-
-    async def enter(self) -> Stream:
-        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.trust)
-
-
-async def ask(stream: Stream) -> int:
-    """The status of an answer."""
-    reader, writer = stream
-    writer.write(REQUEST)
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    await reader.readexactly(length)
-    return int(head[9:12])
-
-
-async def is_ended(stream: Stream) -> bool:
-    """Whether the other end closes it, or has."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            return await stream[0].read() == b""
-    except OSError:
-        return True
-    except TimeoutError:
-        return False
-
-
-@asynccontextmanager
-async def serving(directory: Path, most: int = MOST) -> AsyncIterator[Door]:
-    paths = ensure_development_certificate(directory)
-    async with Gate(POLICY) as gate:
-        connections = Connections(gate.services.metrics, most)
-        runner = GateRunner(
-            build_app(gate.services),
-            connections=connections,
-            access_log=None,
-            shutdown_timeout=0.1,
-        )
-        await runner.setup()
-        tls = ServerTls(paths.certificate, paths.key).context
-        site = BoundedSite(runner, "127.0.0.1", 0, connections=connections, tls=tls)
-        try:
-            await site.start()
-            yield Door(site, connections, runner.addresses[0][1], paths.ca)
-        finally:
-            await runner.cleanup()
-
-
-async def close(*streams: Stream) -> None:
-    for _, writer in streams:
-        writer.transport.abort()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 async def test_a_new_caller_is_answered_and_the_longest_idle_is_ended(tmp_path: Path) -> None:
@@ -277,6 +244,96 @@ async def test_when_nobody_is_accepted_any_more_who_is_here_is_still_answered(
         await close(stream)
 
 
+class HeldUp(Line):
+    """One in which everybody stands until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = asyncio.Event()
+
+    async def wait_turn(self, *, wait_until: float, is_gone: Callable[[], bool]) -> None:
+        await self.open.wait()
+        await super().wait_turn(wait_until=wait_until, is_gone=is_gone)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Nobody tells."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("sent_bytes", [len(REQUEST), len(REQUEST) - 50], ids=["whole", "parts"])
+async def test_who_waits_for_his_answer_is_not_ended_for_a_crowd(
+    tmp_path: Path, sent_bytes: int
+) -> None:
+    line = HeldUp()
+    async with serving(tmp_path, line=line) as door:
+        caller = await door.enter()
+        caller[1].write(REQUEST[:sent_bytes])
+        await asyncio.sleep(0.1)
+        caller[1].write(REQUEST[sent_bytes:])
+        await until(lambda: door.counted("gatewright_reviews_running") == 1)
+        await asyncio.sleep(0.1)
+        silent = [await door.knock() for _ in range(3 * MOST)]
+        assert await is_ended(silent[0])
+
+        line.open.set()
+
+        assert await answer_of(caller) == 200
+        await close(caller, *silent)
+
+
+async def test_who_has_not_sent_all_of_it_is_ended_for_a_crowd(tmp_path: Path) -> None:
+    async with serving(tmp_path) as door:
+        caller = await door.enter()
+        caller[1].write(REQUEST[:-50])
+        await until(lambda: door.counted("gatewright_reviews_running") == 1)
+        silent = [await door.knock() for _ in range(MOST)]
+
+        assert await is_ended(caller)
+        await close(caller, *silent)
+
+
+async def test_who_has_called_is_let_in_though_nobody_is_any_more(tmp_path: Path) -> None:
+    """The kernel holds those who come at once: more than are let in at a time."""
+    async with serving(tmp_path, 1000) as door:
+        callers = [socket.create_connection(("127.0.0.1", door.port)) for _ in range(100)]
+        assert len(door.connections) == 0
+        await door.site.stop()
+        assert len(door.connections) == 100
+
+        greeted = asyncio.create_task(door.site.wait_greeted(PATIENCE_S))
+        streams = [
+            await asyncio.open_connection(sock=caller, ssl=door.trust, server_hostname="127.0.0.1")
+            for caller in callers
+        ]
+        await greeted
+
+        assert [await ask(stream) for stream in streams] == [200] * len(callers)
+        await close(*streams)
+
+
+async def test_the_end_waits_for_handshakes_for_a_time_and_then_ends_them(tmp_path: Path) -> None:
+    async with serving(tmp_path) as door:
+        silent = await door.knock()
+        await until(lambda: len(door.connections) == 1)
+        await door.site.stop()
+        begun = asyncio.get_running_loop().time()
+
+        await door.site.wait_greeted(0.2)
+
+        assert asyncio.get_running_loop().time() - begun >= 0.19
+        assert len(door.connections) == 1
+        await door.runner.cleanup()
+        assert len(door.connections) == 0
+        assert await is_ended(silent)
+        # At once: nobody is left to wait for.
+        async with asyncio.timeout(0.1):
+            await door.site.wait_greeted(PATIENCE_S)
+        await close(silent)
+
+
 @contextmanager
 def no_more_files() -> Iterator[None]:
     """This process can open none in the block."""
@@ -299,14 +356,38 @@ async def test_who_comes_while_there_are_no_files_waits_until_there_are(
             plain.setblocking(False)
             with no_more_files():
                 await loop.sock_connect(plain, ("127.0.0.1", door.port))
-                # Two tries, and not as many as the loop has rounds.
-                await asyncio.sleep(0.15)
+                await asyncio.sleep(0.3)
             stream = await asyncio.open_connection(
                 sock=plain, ssl=door.trust, server_hostname="127.0.0.1"
             )
 
             assert await ask(stream) == 200
             await close(stream)
+        # Fifty in a second, and not as many as the loop has rounds.
+        assert 2 <= missing_files(door) <= 20
 
     said = [record.getMessage() for record in caplog.records]
-    assert 1 <= said.count("connections can't be accepted: Too many open files") <= 3
+    assert said.count("connections can't be accepted: Too many open files") == 1
+
+
+async def test_without_files_an_idle_connection_goes_for_who_comes(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(tmp_path) as door:
+        idle = await door.enter()
+        assert await ask(idle) == 200
+        with socket.socket() as plain:
+            plain.setblocking(False)
+            with no_more_files():
+                await loop.sock_connect(plain, ("127.0.0.1", door.port))
+                stream = await asyncio.open_connection(
+                    sock=plain, ssl=door.trust, server_hostname="127.0.0.1"
+                )
+                assert await ask(stream) == 200
+
+            assert missing_files(door) == 1
+            assert await is_ended(idle)
+            await close(stream, idle)
+
+
+def missing_files(door: Door) -> float:
+    return door.counted("gatewright_connections_shed_total", outcome="no_files")

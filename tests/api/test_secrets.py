@@ -66,7 +66,9 @@ REQUESTS: dict[str, tuple[int, bytes]] = {
 class BrokenJq(JqWorker):
     """Stands for a bug whose exception quotes the object."""
 
-    def evaluate_paths(self, sources: tuple[str, ...], document_json: bytes) -> Any:
+    def evaluate_paths(
+        self, sources: tuple[str, ...], document_json: bytes, begin_until: float | None = None
+    ) -> Any:
         try:
             raise KeyError(document_json.decode())
         except KeyError as e:

@@ -90,16 +90,19 @@ class Gate:
         return [line for line in lines if line.get("logger") == "gatewright.decision"]
 
     @property
-    def resident_mib(self) -> float:
+    def pid(self) -> int:
         assert self._process is not None
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return self._process.pid
+
+    @property
+    def resident_mib(self) -> float:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     @property
     def cpu_s(self) -> float:
         """The processor time that it has taken so far, in seconds."""
-        assert self._process is not None
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 

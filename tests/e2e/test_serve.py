@@ -7,6 +7,7 @@ import io
 import os
 import re
 import signal
+import socket
 import ssl
 import sys
 import time
@@ -35,6 +36,9 @@ START_S = 30.0
 def environment() -> dict[str, str]:
     """That of this test, without settings that somebody may have in his."""
     return {key: text for key, text in os.environ.items() if not key.startswith("GATEWRIGHT_")}
+
+
+LOG_MAX_BYTES = 64 * 2**20
 
 
 class Process:
@@ -94,6 +98,8 @@ async def start(*arguments: str) -> asyncio.subprocess.Process:
         *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        # Of its log, a line for each review: where nobody reads on, the server waits.
+        limit=LOG_MAX_BYTES,
         env=environment(),
     )
 
@@ -306,6 +312,33 @@ async def test_a_request_that_runs_is_finished_and_idle_connections_are_closed(
     assert b"HTTP/1.1" not in rest
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"\r\nConnection: close\r\n" in answer
+    assert code == 0
+
+
+async def test_who_has_called_before_it_ends_is_answered_though_his_handshake_is_to_come(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, POLICY)
+    body = orjson.dumps(make_review(object=make_pod()))
+    head = (
+        b"POST /validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body)
+    )
+    async with serving(tmp_path) as server:
+        called = socket.create_connection(("127.0.0.1", server.port))
+        server.signal(signal.SIGTERM)
+        await refused(server)
+        # Longer than it waits for what is on its way.
+        await asyncio.sleep(0.5)
+        reader, writer = await asyncio.open_connection(
+            sock=called, ssl=server.trust, server_hostname="localhost"
+        )
+        writer.write(head + body)
+        answer = await asyncio.wait_for(reader.read(), timeout=10)
+        writer.close()
+        code, _ = await server.end()
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert code == 0
 
 

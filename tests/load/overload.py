@@ -6,12 +6,15 @@ More reviews than a server can answer, from callers who do not wait for one anot
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import itertools
 import ssl
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import orjson
 from tests.builders import make_container, make_pytorch_job
 from tests.e2e.callers import TIMEOUT_S, Caller, Connection, Load
 from tests.e2e.gate import Gate
+from tests.load.clock import start_clock
 from tests.unit.admission.builders import UID, make_review
 
 # So large that the server has some ten times as much to do with a review as the callers.
@@ -28,19 +32,41 @@ CONTAINERS = 60
 # Of a review that is answered; more than an API server has of them in flight.
 AT_ONCE = 16
 MEASURE_S = 1.0
+# The best of them counts: each may be disturbed.
+TRIES = 3
 # A line is shortened after one second.
 TRIAL_S = 3.0
 MOST_TRIALS = 4
 SOAK_S = 600.0
 
 # What a server answers that has too much to do.
-SHED = (429, 503)
+SHED = 503
 
-# A line that stands is kept to half a second (`webhook.api.line`), and the machine may be busy.
-MOST_HALF_S = 2.0
 MOST_RECOVERY_S = 2.0
 # Those who wait, their bodies and their connections.
 MOST_GROWTH_MIB = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """
+    What a server keeps to with twice as many reviews as it can answer.
+
+    Least that it answers of what it does where nobody is refused; by when half of those are
+    answered, and 99 % of the others refused, in s.
+    """
+
+    goodput_ratio: float
+    half_s: float
+    refusal_s: float
+
+
+# Refusing costs as well, a fifth at that rate: measured were 0.77 to 0.79. A line that stands is
+# kept to half a second (`webhook.api.line`). The rest is for a machine that is busy.
+BOUNDS = Bounds(goodput_ratio=0.65, half_s=1.0, refusal_s=1.0)
+# Whoever needs jq may wait there for half of his time, and stands in the line before that. Two
+# processes take turns, so that what others took of both is known less well: 0.71 to 1.15.
+JQ_BOUNDS = Bounds(goodput_ratio=0.5, half_s=2.0, refusal_s=2.0)
 
 
 class Dropped(Connection):
@@ -73,22 +99,34 @@ def heavy_review() -> bytes:
     return orjson.dumps(make_review(kind=kind, object=job))
 
 
+_RUNS = itertools.count()
+
+
 @dataclass
 class Reviews:
-    """Reviews of one object, each with a uid of its own. *statuses* are those of the answers."""
+    """
+    Reviews of one object, each with a uid of its own. *statuses* are those of the answers.
+
+    *clock* tells how long the server could work until now, and *lasted_s* how long it could until
+    all were answered.
+    """
 
     caller: Caller
-    body: bytes = field(default_factory=heavy_review)
+    body: bytes
+    clock: Callable[[], float]
+    lasted_s: float = 0.0
     answered: set[str] = field(default_factory=set)
     statuses: Counter[int] = field(default_factory=Counter)
     # With how many of them there is an answer by which time.
     took_s: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     reasons: set[str] = field(default_factory=set)
     made: int = 0
+    # An address of an object would come again, and with it the same uids in one server's log.
+    run: int = field(default_factory=_RUNS.__next__)
 
     async def ask(self, _number: int) -> tuple[int, str]:
         self.made += 1
-        uid = f"{id(self):x}-{self.made}"
+        uid = f"{self.run}-{self.made}"
         head = b"POST /mutate?timeout=5s HTTP/1.1\r\nHost: gatewright\r\nContent-Type: application/json"
         body = self.body.replace(UID.encode(), uid.encode())
         begun = time.monotonic()
@@ -100,17 +138,28 @@ class Reviews:
             return port, "" if uid.encode() in answer else "an answer to something else"
         told: dict[str, Any] = orjson.loads(answer)
         self.reasons.add(told["message"])
-        return port, "" if status in SHED else f"{status}: {told['message']}"
+        return port, "" if status == SHED else f"{status}: {told['message']}"
 
     async def close(self) -> None:
+        """All are answered."""
+        self.lasted_s = self.clock()
         await self.caller.close()
         # Those that were given up while they were opened.
         await asyncio.sleep(0.2)
+
+    @property
+    def answered_per_s(self) -> float:
+        """Of the time that the server could work."""
+        return len(self.answered) / self.lasted_s
 
     def within_s(self, status: int, share: float) -> float:
         """By when that share of the answers of *status* were there; 0 if there were none."""
         took = sorted(self.took_s[status]) or [0.0]
         return took[min(len(took) - 1, int(share * len(took)))]
+
+
+def begin(gate: Gate, body: bytes) -> Reviews:
+    return Reviews(Caller(GateDoor(gate)), body, start_clock(gate.pid))
 
 
 def call_for(
@@ -119,7 +168,7 @@ def call_for(
     """What becomes of reviews where each caller waits for his answer; one each at least."""
 
     async def call_all() -> Reviews:
-        reviews = Reviews(Caller(GateDoor(gate)), body or heavy_review())
+        reviews = begin(gate, body or heavy_review())
         begun = time.monotonic()
 
         async def call() -> None:
@@ -134,18 +183,16 @@ def call_for(
     return asyncio.run(call_all())
 
 
-def sustainable_per_s(gate: Gate, body: bytes) -> float:
-    """How many reviews the server answers while each caller waits for his answer."""
-    begun = time.monotonic()
-    answered = call_for(gate, MEASURE_S, body=body).answered
-    return len(answered) / (time.monotonic() - begun)
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """What became of reviews at *rate_per_s*, twice what the server can do."""
+    """
+    What became of reviews that came at twice the rate that the server can do.
 
-    rate_per_s: float
+    *sustainable_per_s*: what it answers, of the time that it could work, while each caller waits
+    for his answer.
+    """
+
+    sustainable_per_s: float
     load: Load
     reviews: Reviews
     # What `/readyz` answered meanwhile.
@@ -154,20 +201,22 @@ class Outcome:
     resident_mib: tuple[float, float]
 
     @property
-    def goodput_per_s(self) -> float:
-        return len(self.reviews.answered) / self.load.lasted_s
+    def goodput_ratio(self) -> float:
+        return self.reviews.answered_per_s / self.sustainable_per_s
 
     @property
     def shed(self) -> int:
-        return sum(self.reviews.statuses[status] for status in SHED)
+        return self.reviews.statuses[SHED]
 
     def __str__(self) -> str:
         reviews = self.reviews
         return (
-            f"sustainable {self.rate_per_s / 2:.0f}/s, called {self.load.made_per_s:.0f}/s for "
-            f"{self.load.lasted_s:.0f} s, answered {self.goodput_per_s:.0f}/s (half within "
+            f"sustainable {self.sustainable_per_s:.0f}/s, called {self.load.made_per_s:.0f}/s for "
+            f"{self.load.lasted_s:.0f} s, in which the server could work for "
+            f"{reviews.lasted_s:.0f} s; answered {reviews.answered_per_s:.0f}/s of that, a ratio of "
+            f"{self.goodput_ratio:.2f} (half within "
             f"{reviews.within_s(200, 0.5):.2f} s, 99 % within {reviews.within_s(200, 0.99):.2f} s), "
-            f"shed {self.shed} (99 % within {reviews.within_s(503, 0.99):.2f} s); statuses "
+            f"shed {self.shed} (99 % within {reviews.within_s(SHED, 0.99):.2f} s); statuses "
             f"{dict(reviews.statuses)}, reasons {sorted(reviews.reasons)}, failures "
             f"{dict(self.load.failures)}, readyz {dict(self.ready)}, "
             f"memory {self.resident_mib[0]:.0f} MiB, then {self.resident_mib[1]:.0f} MiB at most"
@@ -177,17 +226,21 @@ class Outcome:
 def overload(gate: Gate, lasts_s: float, body: bytes | None = None) -> Outcome:
     """Call *gate* for *lasts_s* with twice as many reviews, *body* each, as it can answer."""
     body = body or heavy_review()
-    # The best of some: while others want the same cores, it is less than the server can do.
-    rate_per_s = 2 * max(sustainable_per_s(gate, body) for _ in range(3))
+    alone = [call_for(gate, MEASURE_S, body=body) for _ in range(TRIES)]
+    sustainable_per_s = max(reviews.answered_per_s for reviews in alone)
+    # On the clock: what others leave of the machine is less than the server can do.
+    rate_per_s = 2 * max(len(reviews.answered) for reviews in alone) / MEASURE_S
     for _ in range(MOST_TRIALS):
-        if call_at(gate, rate_per_s, TRIAL_S, body).shed:
-            return call_at(gate, rate_per_s, lasts_s, body)
+        if call_at(gate, rate_per_s, TRIAL_S, body, sustainable_per_s).shed:
+            return call_at(gate, rate_per_s, lasts_s, body, sustainable_per_s)
         rate_per_s *= 1.5
     raise AssertionError(f"the server answers {rate_per_s:.0f}/s, more than was measured")
 
 
-def call_at(gate: Gate, rate_per_s: float, lasts_s: float, body: bytes) -> Outcome:
-    reviews = Reviews(Caller(GateDoor(gate)), body)
+def call_at(
+    gate: Gate, rate_per_s: float, lasts_s: float, body: bytes, sustainable_per_s: float
+) -> Outcome:
+    reviews = begin(gate, body)
     load = Load(rate_per_s, reviews)
     ready: Counter[int] = Counter()
     before_mib = most_mib = gate.resident_mib
@@ -197,7 +250,7 @@ def call_at(gate: Gate, rate_per_s: float, lasts_s: float, body: bytes) -> Outco
             ready[gate.ops("/readyz")[0]] += 1
             most_mib = max(most_mib, gate.resident_mib)
             time.sleep(0.2)
-    return Outcome(rate_per_s, load, reviews, ready, (before_mib, most_mib))
+    return Outcome(sustainable_per_s, load, reviews, ready, (before_mib, most_mib))
 
 
 def recorded(gate: Gate) -> Counter[str]:
@@ -215,15 +268,19 @@ def recovery_s(gate: Gate) -> float:
     raise AssertionError("the server does not recover")
 
 
-def faults(outcome: Outcome, records: Counter[str], recovered_s: float) -> list[str]:
+def faults(
+    outcome: Outcome, records: Counter[str], recovered_s: float, bounds: Bounds = BOUNDS
+) -> list[str]:
     """What is wrong with how a server has borne *outcome*; empty if nothing is."""
     answered = outcome.reviews.answered
     claims = {
         "nobody was answered": bool(answered),
         "nobody was shed at twice the sustainable rate": outcome.shed > 0,
         "a call failed, or had no answer in time": not outcome.load.failures,
+        "less was answered than can be": outcome.goodput_ratio >= bounds.goodput_ratio,
+        "refusals came late": outcome.reviews.within_s(SHED, 0.99) < bounds.refusal_s,
         "half of those who were answered waited for long": (
-            outcome.reviews.within_s(200, 0.5) < MOST_HALF_S
+            outcome.reviews.within_s(200, 0.5) < bounds.half_s
         ),
         "/readyz was not always 200": set(outcome.ready) == {200},
         "a decision was answered and is not in the records once": (
@@ -236,10 +293,24 @@ def faults(outcome: Outcome, records: Counter[str], recovered_s: float) -> list[
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.load.overload",
+        description="Call a server with twice as many reviews as it can answer.",
+        epilog="Exits with 1 if something is wrong with how it bears that.",
+    )
+    parser.add_argument(
+        "seconds",
+        metavar="SECONDS",
+        nargs="?",
+        type=float,
+        default=SOAK_S,
+        help=f"how long; default: {SOAK_S:g}",
+    )
+    lasts_s = parser.parse_args().seconds
     with tempfile.TemporaryDirectory() as directory:
         gate = Gate(Path(directory)).start()
         try:
-            outcome = overload(gate, float(sys.argv[1]) if sys.argv[1:] else SOAK_S)
+            outcome = overload(gate, lasts_s)
             recovered_s = recovery_s(gate)
             found = faults(outcome, recorded(gate), recovered_s)
         finally:

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import ParamSpec, TypeVar
@@ -25,11 +25,12 @@ from webhook.admission.review import may_inject
 from webhook.admission.review import review as decide
 from webhook.admission.rightsizing import is_about_rightsizing, judge_rightsizing
 from webhook.admission.texts import to_json
-from webhook.api.bodies import BIG_BODY_BYTES, BusyError, read_small
+from webhook.api.bodies import BIG_BODY_BYTES, BusyError, encoding_of, read_small
 from webhook.api.document_reviews import judge_document
+from webhook.api.line import GoneError, patience_s
 from webhook.api.problems import message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
-from webhook.errors import EvaluationError
+from webhook.errors import EvaluationError, JqUnavailableError
 from webhook.mapping.answers import (
     MAX_ROUNDS,
     NO_ANSWERS,
@@ -49,9 +50,6 @@ from webhook.telemetry.logs import DECISION_LOGGER
 log = logging.getLogger("gatewright.api")
 decisions = logging.getLogger(DECISION_LOGGER)
 
-# Those that the framework unpacks while it reads.
-_ENCODINGS = ("", "identity", "gzip", "deflate")
-
 # An API server says in the query how long it waits: `timeout=5s`.
 _TIMEOUT = re.compile(r"([0-9]{1,4})s")
 # Kubernetes allows no more, and we recommend this much.
@@ -59,6 +57,10 @@ MAX_TIMEOUT_S = 30.0
 DEFAULT_TIMEOUT_S = 5.0
 # Of the caller's time, for waiting. A review of the largest object takes about a second.
 PATIENCE_RATIO = 0.6
+# Before a refusal is sent, and of that time at most. Whoever calls again as soon as he has it would
+# otherwise take the time of the others with nothing but refusals.
+HELD_S = 0.5
+HELD_RATIO = 1 / 6
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -66,16 +68,36 @@ _T = TypeVar("_T")
 routes = web.RouteTableDef()
 
 
+@dataclass(slots=True)
+class _Caller:
+    # Whether there is a reason to go on for him.
+    is_gone: Callable[[], bool]
+    # How long he may wait for others; a time of the event loop.
+    wait_until: float
+
+
 @routes.post("/mutate")
 async def mutate(request: web.Request) -> web.Response:
     """Answer with a patch, or a denial."""
-    return await _answer(request, Phase.MUTATE)
+    return await _answer_or_hold(request, Phase.MUTATE)
 
 
 @routes.post("/validate")
 async def validate(request: web.Request) -> web.Response:
     """Answer with yes or no."""
-    return await _answer(request, Phase.VALIDATE)
+    return await _answer_or_hold(request, Phase.VALIDATE)
+
+
+async def _answer_or_hold(http: web.Request, phase: Phase) -> web.Response:
+    """As `_answer`; who is refused for want of time is told a little later."""
+    try:
+        return await _answer(http, phase)
+    except BusyError as error:
+        # What it came through holds the body.
+        busy = error.with_traceback(None)
+    if not http.app[SERVICES].readiness.draining:
+        await asyncio.sleep(min(HELD_S, HELD_RATIO * _patience_s(http.rel_url.raw_query_string)))
+    raise busy
 
 
 async def _answer(http: web.Request, phase: Phase) -> web.Response:
@@ -85,38 +107,40 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
         return problem(403, "a client certificate is required")
     if http.content_type != "application/json":
         return problem(415, "the content type must be application/json")
-    encoding = http.headers.get("Content-Encoding", "").lower()
-    if encoding not in _ENCODINGS:
+    encoding = encoding_of(http)
+    if encoding is None:
         return problem(415, "the content encoding is not supported")
     # Of what is packed, the length says little.
     announced_bytes = http.content_length if encoding in ("", "identity") else None
-    wait_until = asyncio.get_running_loop().time() + _patience_s(http.rel_url.raw_query_string)
+    now = asyncio.get_running_loop().time()
+    caller = _Caller(
+        lambda: http.transport is None, now + _patience_s(http.rel_url.raw_query_string)
+    )
     with services.metrics.reviews_running.track_inprogress():
         if announced_bytes is not None and announced_bytes <= min(
             BIG_BODY_BYTES, services.max_body_bytes
         ):
             body = await read_small(http.content, services.read_timeout_s)
-            await services.line.wait_turn(
-                wait_until=wait_until, is_gone=lambda: http.transport is None
-            )
-            return await _review(decode_review(body), phase, services, started, wait_until)
+            await _turn(services, caller)
+            return await _review(decode_review(body), phase, services, started, caller)
         async with services.bodies.read(
             http.content,
             announced_bytes=announced_bytes,
             max_bytes=services.max_body_bytes,
             timeout_s=services.read_timeout_s,
-            wait_until=wait_until,
+            wait_until=caller.wait_until,
         ) as body:
             if len(body) <= BIG_BODY_BYTES:
-                await services.line.wait_turn(
-                    wait_until=wait_until, is_gone=lambda: http.transport is None
-                )
-                return await _review(decode_review(body), phase, services, started, wait_until)
-            async with services.big_turns.take(wait_until=wait_until):
+                await _turn(services, caller)
+                return await _review(decode_review(body), phase, services, started, caller)
+            async with services.big_turns.take(wait_until=caller.wait_until):
                 review = await _run(services.big_thread, decode_review, body)
-                return await _review(
-                    review, phase, services, started, wait_until, services.big_thread
-                )
+                return await _review(review, phase, services, started, caller, services.big_thread)
+
+
+def _turn(services: Services, caller: _Caller) -> Awaitable[None]:
+    """When what takes processor time may be done for *caller*, here and now."""
+    return services.line.wait_turn(wait_until=caller.wait_until, is_gone=caller.is_gone)
 
 
 @lru_cache(maxsize=64)
@@ -132,13 +156,13 @@ async def _review(
     phase: Phase,
     services: Services,
     started: float,
-    wait_until: float,
+    caller: _Caller,
     thread: Executor | None = None,
 ) -> web.Response:
     """
     Decide, answer, record. What goes wrong from here on is ours, and is recorded too.
 
-    The work is done in *thread*, if given. What may take long has time until *wait_until*.
+    The work is done in *thread*, if given. What may take long has as much time as *caller*.
     """
     request = review.request
     snapshot: Snapshot | None = None
@@ -151,11 +175,11 @@ async def _review(
             decision, answer = judge_rightsizing(review, phase, services.strategies(), kinds)
         elif services.own_documents is not None and is_about_documents(request):
             decision, answer = await judge_document(
-                review, phase, snapshot, services.own_documents, wait_until=wait_until
+                review, phase, snapshot, services.own_documents, wait_until=caller.wait_until
             )
         else:
-            decision, answer = await _decide(review, phase, snapshot, services, thread)
-    except BusyError:
+            decision, answer = await _decide(review, phase, snapshot, services, caller, thread)
+    except (BusyError, GoneError):
         # Nothing was decided, so that there is nothing to record.
         raise
     except Exception as e:
@@ -177,21 +201,29 @@ async def _decide(
     phase: Phase,
     snapshot: Snapshot,
     services: Services,
+    caller: _Caller,
     thread: Executor | None,
 ) -> tuple[Decision, bytes]:
     """The decision, and the answer that tells it. Most kinds need nothing of jq."""
-    answers = NO_ANSWERS
     injection = _find_injection(review.request, phase, services)
-    for _ in range(MAX_ROUNDS):
-        try:
-            return await _run(thread, _decide_now, review, phase, snapshot, answers, injection)
-        except UnansweredError as unanswered:
+    decide_with = partial(_decide_now, review, phase, snapshot, injection)
+    try:
+        return await _run(thread, decide_with, NO_ANSWERS)
+    except UnansweredError as first:
+        # A traceback would hold this frame, and the frame it: a cycle for each review.
+        unanswered = first.with_traceback(None)
+    answers = NO_ANSWERS
+    longest_s = patience_s(caller.wait_until, asyncio.get_running_loop().time())
+    with services.jq_threads.one(patience_s=longest_s):
+        for _ in range(MAX_ROUNDS - 1):
+            answers = await _ask(review.request, unanswered, answers, services, caller)
+            if thread is None:
+                # Its turn went by while it waited.
+                await services.line.return_for_turn(is_gone=caller.is_gone)
             try:
-                answers = await _ask(review.request, unanswered, answers, services)
-            except EvaluationError:
-                if not unanswered.is_optional:
-                    raise
-                answers = replace(answers, are_final=True)
+                return await _run(thread, decide_with, answers)
+            except UnansweredError as more:
+                unanswered = more.with_traceback(None)
     raise EvaluationError(TOO_MANY_ROUNDS)
 
 
@@ -211,8 +243,8 @@ def _decide_now(
     review: Review,
     phase: Phase,
     snapshot: Snapshot,
-    answers: JqAnswers,
     injection: Injection | None,
+    answers: JqAnswers,
 ) -> tuple[Decision, bytes]:
     decision = decide(review.request, phase, snapshot, answers, injection=injection)
     return decision, to_json(respond(review, decision))
@@ -232,14 +264,22 @@ async def _ask(
     unanswered: UnansweredError,
     answers: JqAnswers,
     services: Services,
+    caller: _Caller,
 ) -> JqAnswers:
-    """*answers* with those that jq alone can give."""
+    """*answers* with those that jq alone can give; final ones if it can't and need not."""
+    left_s = caller.wait_until - asyncio.get_running_loop().time()
+    begin_until = time.monotonic() + left_s
     document = request.object or {}
+    work = partial(ask_jq, services.jq, document, unanswered, answers, begin_until)
     try:
-        return await _run(services.jq_threads, ask_jq, services.jq, document, unanswered, answers)
-    except EvaluationError:
+        return await services.jq_threads.run(work, is_gone=caller.is_gone)
+    except EvaluationError as error:
+        if isinstance(error, JqUnavailableError) and time.monotonic() >= begin_until:
+            raise services.jq_threads.busy() from None
         services.metrics.query_failures.inc()
-        raise
+        if not unanswered.is_optional:
+            raise
+        return replace(answers, are_final=True)
 
 
 def _record(

@@ -111,7 +111,9 @@ def _refuse(error: Exception, *, is_api: bool) -> web.Response:
     headers = {}
     if isinstance(error, UnauthorizedError):
         headers["WWW-Authenticate"] = error.challenge
-    if isinstance(error, BusyError):
+    # An API server that is told so repeats the call until its time is up: five times the load,
+    # and its user waits for all of it.
+    if isinstance(error, BusyError) and is_api:
         headers["Retry-After"] = "1"
     details = details_of(error) if is_api else None
     return problem(status_of(error), message_of(error), headers, details=details)

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 
-from aiohttp import StreamReader
+from aiohttp import StreamReader, web
+from aiohttp.hdrs import CONTENT_ENCODING
 from aiohttp.web import RequestPayloadError
 
 from webhook.errors import DecodeError, WebhookError
@@ -35,6 +36,10 @@ BIG_BODIES_BYTES = 24 * 2**20
 LOOK_PERIOD_S = 0.1
 SLOW_LOOKS = 4
 SLOW_BYTES = 32 * 1024
+
+
+# Those that the framework unpacks while it reads.
+_ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 class BodyTooLargeError(WebhookError):
@@ -224,6 +229,17 @@ class BodyRoom:
         self._next_look = loop.call_later(LOOK_PERIOD_S, self._look)
 
 
+def encoding_of(request: web.BaseRequest) -> str | None:
+    """
+    How the body is packed, in small letters; `` where it is not, None where that can't be read.
+
+    The library unpacks it by one of several headers, and knows encodings that bounds of ours don't.
+    """
+    told = request.headers.getall(CONTENT_ENCODING, ("",))
+    encoding = told[0].lower()
+    return encoding if len(told) == 1 and encoding in _ENCODINGS else None
+
+
 async def read_small(content: StreamReader, timeout_s: float) -> bytes:
     """
     Read *content* to its end, which is announced to be no more than `BIG_BODY_BYTES` away.
@@ -232,18 +248,21 @@ async def read_small(content: StreamReader, timeout_s: float) -> bytes:
 
     Raises:
         SlowBodyError: the sender took too long.
+        BodyTooLargeError: there is more than that all the same.
         DecodeError: it is cut off.
     """
     body = _Body(BIG_BODY_BYTES)
-    if content.is_eof():
-        return await _next_chunk(body, content, timeout_s)
     now = asyncio.get_running_loop().time
     end = now() + timeout_s
     # Mostly there is one.
     chunks = [await _next_chunk(body, content, timeout_s)]
-    while chunk := await _next_chunk(body, content, end - now()):
+    body.received_bytes = len(chunks[0])
+    while body.received_bytes <= BIG_BODY_BYTES:
+        if not (chunk := await _next_chunk(body, content, end - now())):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        body.received_bytes += len(chunk)
         chunks.append(chunk)
-    return b"".join(chunks)
+    raise BodyTooLargeError(BIG_BODY_BYTES)
 
 
 async def _next_chunk(body: _Body, content: StreamReader, timeout_s: float) -> bytes:
@@ -256,7 +275,8 @@ async def _next_chunk(body: _Body, content: StreamReader, timeout_s: float) -> b
             return await content.readany()
     except TimeoutError:
         raise SlowBodyError("the body did not arrive in time") from None
-    except (RequestPayloadError, ConnectionError):
+    except (RequestPayloadError, OSError):
+        # Of TLS as well, which is no ConnectionError.
         raise DecodeError("the body cannot be read to its end") from None
     finally:
         body.arriving = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,16 +42,17 @@ class Pace:
         self._last: float | None = None
         self._count = 0
 
-    def begin(self, since: float | None = None) -> None:
-        """There is something to do; *since* when, if the first one is to count."""
-        self.each_s, self._last, self._count = 0.0, since, 0
+    def begin(self) -> None:
+        """There is something to do."""
+        self.each_s, self._last, self._count = 0.0, None, 0
 
-    def step(self, now: float) -> None:
-        """One is done."""
-        if self._last is not None:
+    def step(self, now: float, started: float | None = None) -> None:
+        """One is done that *started* then, or when the one before it was done."""
+        since = max((t for t in (self._last, started) if t is not None), default=None)
+        if since is not None:
             self._count += 1
             weight = max(_NEWEST_WEIGHT, 1 / self._count)
-            self.each_s += (now - self._last - self.each_s) * weight
+            self.each_s += (now - since - self.each_s) * weight
         self._last = now
 
 
@@ -59,6 +61,11 @@ class GoneError(WebhookError):
 
     def __init__(self) -> None:
         super().__init__("the caller has hung up")
+
+
+def patience_s(wait_until: float, now: float) -> float:
+    """How long somebody may wait who can do so until then (times of the event loop)."""
+    return (wait_until - now) * PATIENCE_RATIO
 
 
 @dataclass(eq=False, slots=True)
@@ -79,6 +86,8 @@ class Line:
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiter] = deque()
+        # Those before them: what has been done for these already would be lost.
+        self._returned: deque[_Waiter] = deque()
         # Times of the event loop. None: no review has been let through in this round.
         self._round_until: float | None = None
         # Since the line was last empty.
@@ -88,7 +97,7 @@ class Line:
     @property
     def waiting(self) -> int:
         """How many stand in it."""
-        return len(self._waiting)
+        return len(self._returned) + len(self._waiting)
 
     async def wait_turn(self, *, wait_until: float, is_gone: Callable[[], bool]) -> None:
         """
@@ -101,18 +110,39 @@ class Line:
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if not self._waiting and self._goes_on_in_round(loop, now):
+        if not self.waiting and self._goes_on_in_round(loop, now):
             return
-        patience_s = (wait_until - now) * PATIENCE_RATIO
-        if len(self._waiting) * self._pace.each_s > self._longest_s(now, patience_s):
-            raise BusyError("reviews")
-        waiter = _Waiter(loop.create_future(), now + patience_s, is_gone)
-        if not self._waiting:
-            self._standing_since = now
+        waiter = _Waiter(loop.create_future(), math.inf, is_gone)
+        # With nobody before him, there is nothing to refuse him for.
+        if self.waiting:
+            longest_s = patience_s(wait_until, now)
+            if self.waiting * self._pace.each_s > self._longest_s(now, longest_s):
+                raise BusyError("reviews")
+            waiter.wait_until = now + longest_s
+        await self._stand(self._waiting, waiter, loop)
+
+    async def return_for_turn(self, *, is_gone: Callable[[], bool]) -> None:
+        """
+        As `wait_turn`, for one who has had a turn and waited elsewhere since, where few are let in.
+
+        Raises:
+            GoneError: it was his turn, and he *is_gone*.
+        """
+        loop = asyncio.get_running_loop()
+        if not self.waiting and self._goes_on_in_round(loop, loop.time()):
+            return
+        waiter = _Waiter(loop.create_future(), math.inf, is_gone)
+        await self._stand(self._returned, waiter, loop)
+
+    async def _stand(
+        self, place: deque[_Waiter], waiter: _Waiter, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        if not self.waiting:
+            self._standing_since = loop.time()
             # The first one waits for those who need not wait.
             self._pace.begin()
             loop.call_soon(self._move, loop)
-        self._waiting.append(waiter)
+        place.append(waiter)
         await waiter.turn
 
     def _goes_on_in_round(self, loop: asyncio.AbstractEventLoop, now: float) -> bool:
@@ -124,19 +154,20 @@ class Line:
     def _end_round(self) -> None:
         self._round_until = None
 
-    def _longest_s(self, now: float, patience_s: float) -> float:
-        """How long somebody may wait who comes *now*."""
+    def _longest_s(self, now: float, longest_s: float) -> float:
+        """How long somebody may wait who comes *now* and can for *longest_s*."""
         since = self._standing_since
-        is_standing = self._waiting and since is not None and now - since > STANDING_AFTER_S
-        return min(STANDING_WAIT_S, patience_s) if is_standing else patience_s
+        is_standing = since is not None and now - since > STANDING_AFTER_S
+        return min(STANDING_WAIT_S, longest_s) if is_standing else longest_s
 
     def _move(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give the next one his turn, which he takes before this is called again."""
         now = loop.time()
         self._pace.step(now)
-        while self._waiting and not self._let_go(self._waiting.popleft(), now):
-            pass
-        if self._waiting:
+        while self.waiting:
+            if self._let_go((self._returned or self._waiting).popleft(), now):
+                break
+        if self.waiting:
             loop.call_soon(self._move, loop)
 
     def _let_go(self, waiter: _Waiter, now: float) -> bool:

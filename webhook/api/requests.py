@@ -9,10 +9,9 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from aiohttp.hdrs import CONTENT_ENCODING
 
 from webhook.admission.decode import check_shape
-from webhook.api.bodies import BIG_BODY_BYTES
+from webhook.api.bodies import BIG_BODY_BYTES, encoding_of
 from webhook.api.problems import BadRequestError, MediaTypeError
 from webhook.api.services import SERVICES
 from webhook.errors import ManifestError
@@ -71,8 +70,8 @@ def _reading(request: web.Request) -> AbstractAsyncContextManager[bytes]:
         raise BadRequestError("body", "is needed")
     if request.content_type not in _CONTENT_TYPES:
         raise MediaTypeError("the content type must be application/json")
-    encoding = request.headers.get(CONTENT_ENCODING, "").lower()
-    if encoding not in ("", "identity", "gzip", "deflate"):
+    encoding = encoding_of(request)
+    if encoding is None:
         raise MediaTypeError("the content encoding is not supported")
     return services.bodies.read(
         request.content,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -36,29 +37,35 @@ class GateRunner(web.AppRunner):
         self,
         app: web.Application,
         *,
-        connections: Connections | None = None,
+        most_connections: int,
         shutdown_timeout: float = 60.0,
         **options: Any,
     ) -> None:
         """
-        *connections* are told what each of theirs does. *options* are those of the library's
+        *most_connections* are held at a time. *options* are those of the library's
         (`aiohttp.web.RequestHandler`).
         """
-        if connections is None:
-            connections = Connections(app[SERVICES].metrics)
-        self._connections = connections
+        self.connections = Connections(app[SERVICES].metrics, most_connections)
         self._options = {"read_bufsize": READ_AHEAD_BYTES, **options}
         super().__init__(app, shutdown_timeout=shutdown_timeout, **self._options)
+
+    async def cleanup(self) -> None:
+        """End all connections, handshakes too, which the library does not know of."""
+        await super().cleanup()
+        self.connections.end_strangers()
 
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
         metrics = self.app[SERVICES].metrics
-        connections = self._connections
+        connections = self.connections
         handle = server.request_handler
 
         async def handle_in_our_words(request: web.BaseRequest) -> web.StreamResponse:
             connection = request.protocol
-            connections.begin(connection, is_whole=request.content.is_eof())
+            is_whole = request.content.is_eof()
+            connections.begin(connection, is_whole=is_whole)
+            if not is_whole:
+                request.content.on_eof(partial(connections.arrived, connection))
             try:
                 return await handle(request)
             except web.HTTPException as e:

@@ -116,7 +116,7 @@ class Services:
     readiness: Readiness
     jq: JqWorker
     # Where requests wait for jq. Of its own: many that wait must not hold up a reload.
-    jq_threads: ThreadPoolExecutor = field(
+    jq_threads: BoundedThreads = field(
         default_factory=lambda: BoundedThreads(32, "jq", "reviews that need jq")
     )
     # Where big reviews are worked on, so that others are answered meanwhile. One thread, as
@@ -153,8 +153,8 @@ class Services:
             self.rest.close()
         if self.own_documents is not None:
             self.own_documents.thread.shutdown(wait=False, cancel_futures=True)
-        for threads in (self.jq_threads, self.big_thread):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self.jq_threads.close()
+        self.big_thread.shutdown(wait=False, cancel_futures=True)
 
 
 SERVICES = web.AppKey("services", Services)

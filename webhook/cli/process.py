@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from webhook.api.connections import OPS_CONNECTIONS, BoundedSite, Connections
+from webhook.api.connections import OPS_CONNECTIONS
 from webhook.api.runner import GateRunner
-from webhook.api.services import SERVICES
+from webhook.api.site import BoundedSite
 from webhook.cli.stores import Start
 from webhook.clients.lease import LeaderElector, LeaseCalls
 from webhook.clients.owner import OwnDeployment
@@ -136,14 +136,18 @@ def stop_event() -> asyncio.Event:
 class Listener:
     """One address that is listened on."""
 
-    def __init__(self, runner: GateRunner, address: Address) -> None:
+    def __init__(self, site: BoundedSite, address: Address) -> None:
         self.address = address
-        self._runner = runner
+        self._site = site
 
-    async def stop_accepting(self) -> None:
-        """Close the address. Connections that are open stay so."""
-        for site in list(self._runner.sites):
-            await site.stop()
+    async def stop_accepting(self, timeout_s: float) -> None:
+        """
+        Close the address. Connections that are open stay so.
+
+        Who has called already is let in, if his handshake takes no longer than *timeout_s*.
+        """
+        await self._site.stop()
+        await self._site.wait_greeted(timeout_s)
 
 
 async def listen(
@@ -160,25 +164,23 @@ async def listen(
     Raises:
         SettingsError: nothing can listen there.
     """
-    connections = Connections(app[SERVICES].metrics, min(most, files_for_connections()))
     runner = GateRunner(
         app,
-        connections=connections,
+        most_connections=min(most, files_for_connections()),
         access_log=None,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=CLOSE_S,
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
+    site = BoundedSite(runner, address.host or None, address.port, tls=tls)
     try:
-        await BoundedSite(
-            runner, address.host or None, address.port, connections=connections, tls=tls
-        ).start()
+        await site.start()
     except OSError as e:
         # asyncio's own text repeats the address.
         reason = (e.strerror or str(e)).rpartition(": ")[2]
         raise SettingsError(f"cannot listen on {address}: {reason}") from e
-    return Listener(runner, Address(address.host, runner.addresses[0][1]))
+    return Listener(site, Address(address.host, runner.addresses[0][1]))
 
 
 @contextlib.asynccontextmanager

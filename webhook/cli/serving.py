@@ -134,14 +134,16 @@ async def _serve(settings: ServeSettings) -> None:
 
 async def _drain(listener: Listener, services: Services, grace_s: float) -> None:
     """
-    Accept no more, and wait for what runs.
+    Accept no more, and wait for what runs, handshakes too: for *grace_s* in all.
 
     The framework's own shutdown waits for handlers as well, but reads nothing more meanwhile,
     so that a request whose body is on its way would never be finished.
     """
-    await listener.stop_accepting()
+    begun = time.monotonic()
+    await listener.stop_accepting(grace_s)
+    left_s = max(0.0, grace_s - (time.monotonic() - begun))
     await asyncio.sleep(LAST_CALL_S)
-    if not await services.running.wait_idle(grace_s):
+    if not await services.running.wait_idle(left_s):
         log.warning("requests were cut off", extra={"requests": services.running.count})
 
 

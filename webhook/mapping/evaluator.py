@@ -81,7 +81,8 @@ class JqWorker:
     """
     Evaluates jq expressions in child processes. Safe to use from several threads.
 
-    Calls block, for some seconds at most, without holding the interpreter lock. A child is
+    Calls block, for some seconds at most, without holding the interpreter lock. They wait for
+    those before them until *begin_until* (monotonic), or as long as the limits say. A child is
     started by the first call that needs it, and again by the next call after it has died. There
     are up to three:
 
@@ -119,7 +120,9 @@ class JqWorker:
         for lane in (self._usual, self._large, self._doubtful):
             lane.close()
 
-    def evaluate_paths(self, sources: tuple[str, ...], document_json: bytes) -> list[QueryResult]:
+    def evaluate_paths(
+        self, sources: tuple[str, ...], document_json: bytes, begin_until: float | None = None
+    ) -> list[QueryResult]:
         """
         The places that each of *sources* selects in the document, in jq's order.
 
@@ -130,14 +133,18 @@ class JqWorker:
             EvaluationError: an evaluation took too long or too much memory, and with several
                 expressions it is unknown which; or the child is busy or can't be started.
         """
-        begin_until = _after_ms(self._limits.wait_ms)
+        if begin_until is None:
+            begin_until = _after_ms(self._limits.wait_ms)
         problems = self._compile_problems_of([alone(source) for source in sources], begin_until)
         sound = [source for source, problem in zip(sources, problems, strict=True) if not problem]
         results = iter(self._evaluate(sound, document_json, begin_until) if sound else ())
         return [QueryFailure(problem) if problem else next(results) for problem in problems]
 
     def evaluate_values(
-        self, expressions: Sequence[Expression], questions: Sequence[Question]
+        self,
+        expressions: Sequence[Expression],
+        questions: Sequence[Question],
+        begin_until: float | None = None,
     ) -> list[ValueResult]:
         """
         What jq says to each of *questions*, which are about *expressions*.
@@ -152,7 +159,8 @@ class JqWorker:
         if len(questions) > MAX_QUESTIONS:
             raise EvaluationError(f"more than {MAX_QUESTIONS} items would have to be looked at")
 
-        begin_until = _after_ms(self._limits.wait_ms)
+        if begin_until is None:
+            begin_until = _after_ms(self._limits.wait_ms)
         problems = {
             expression: next(filter(None, found), "")
             for expression in expressions

@@ -23,9 +23,14 @@ _T = TypeVar("_T")
 JqPlaces = Mapping[str, tuple[Path, ...]]
 
 
-def locate_by_jq(worker: JqWorker, sources: tuple[str, ...], document: dict[str, Any]) -> JqPlaces:
+def locate_by_jq(
+    worker: JqWorker,
+    sources: tuple[str, ...],
+    document: dict[str, Any],
+    begin_until: float | None = None,
+) -> JqPlaces:
     """
-    The places that only jq can find, by query. Waits for the worker.
+    The places that only jq can find, by query. Waits for the worker, as `JqWorker` does.
 
     Raises:
         EvaluationError: a query failed on this object, or the worker died over it.
@@ -33,7 +38,7 @@ def locate_by_jq(worker: JqWorker, sources: tuple[str, ...], document: dict[str,
     if not sources:
         return {}
     places: dict[str, tuple[Path, ...]] = {}
-    answers = worker.evaluate_paths(sources, document_for_jq(document))
+    answers = worker.evaluate_paths(sources, document_for_jq(document), begin_until)
     for source, answer in zip(sources, answers, strict=True):
         if isinstance(answer, QueryFailure):
             raise EvaluationError(f"query {source!r} of the mapping failed: {answer.reason}")
@@ -42,19 +47,24 @@ def locate_by_jq(worker: JqWorker, sources: tuple[str, ...], document: dict[str,
 
 
 def ask_jq(
-    worker: JqWorker, document: dict[str, Any], unanswered: UnansweredError, answers: JqAnswers
+    worker: JqWorker,
+    document: dict[str, Any],
+    unanswered: UnansweredError,
+    answers: JqAnswers,
+    begin_until: float | None = None,
 ) -> JqAnswers:
     """
-    *answers* about *document*, with those that are missing. Waits for the worker.
+    *answers* about *document*, with those that are missing. Waits for the worker, as it says.
 
     Raises:
         EvaluationError: an expression failed on this object, or the worker died over it.
     """
-    answers = answers.with_places(locate_by_jq(worker, unanswered.queries, document))
+    places = locate_by_jq(worker, unanswered.queries, document, begin_until)
+    answers = answers.with_places(places)
     if not unanswered.questions:
         return answers
     values: dict[Question, tuple[Any, ...]] = {}
-    results = worker.evaluate_values(unanswered.expressions, unanswered.questions)
+    results = worker.evaluate_values(unanswered.expressions, unanswered.questions, begin_until)
     for question, result in zip(unanswered.questions, results, strict=True):
         if isinstance(result, QueryFailure):
             asked = str(question.expression)

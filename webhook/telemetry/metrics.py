@@ -93,7 +93,8 @@ class Metrics:
         self.connections_shed = self._counter(
             "gatewright_connections_shed_total",
             "Connections for which there was no room: the one that was idle for longest, or a new"
-            " one where all others were being answered. outcome: ended, refused.",
+            " one where all others were being answered. no_files: a try to accept one where the"
+            " process could open no file. outcome: ended, refused, no_files.",
             ["outcome"],
         )
         # Looking a series up by its labels costs as much as counting in it, on every review.

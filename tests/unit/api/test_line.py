@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -28,9 +28,16 @@ class Callers:
     async def call(
         self, number: int, patience_s: float = 60.0, is_gone: Callable[[], bool] = bool
     ) -> None:
+        until = asyncio.get_running_loop().time() + patience_s
+        await self._note(number, self.line.wait_turn(wait_until=until, is_gone=is_gone))
+
+    async def return_(self, number: int, is_gone: Callable[[], bool] = bool) -> None:
+        await self._note(number, self.line.return_for_turn(is_gone=is_gone))
+
+    async def _note(self, number: int, turn: Awaitable[None]) -> None:
         begun = asyncio.get_running_loop().time()
         try:
-            await self.line.wait_turn(wait_until=begun + patience_s, is_gone=is_gone)
+            await turn
         except BusyError:
             self.refused.append(number)
         except GoneError:
@@ -119,6 +126,45 @@ async def test_a_burst_is_not_refused_for_how_long_others_took_before_it() -> No
     await asyncio.gather(*[callers.call(5 + number, patience_s=2.0) for number in range(100)])
 
     assert not callers.refused
+
+
+async def test_whose_time_is_up_is_refused_only_for_others() -> None:
+    """He was slow to send, and this round's time is used up; but nobody is before him."""
+    callers = Callers(Line(), work_s=1.5 * WORK_S)
+
+    await asyncio.gather(callers.call(0), callers.call(1, patience_s=-0.1))
+    assert callers.done == [0, 1]
+
+    waiting = [asyncio.create_task(callers.call(number)) for number in (2, 3)]
+    await asyncio.gather(callers.call(4, patience_s=-0.1), *waiting)
+    assert callers.refused == [4]
+
+
+async def test_who_has_had_a_turn_and_comes_back_goes_before_those_who_have_not() -> None:
+    callers = Callers(Line())
+    waiting = [asyncio.create_task(callers.call(number)) for number in range(5)]
+    await asyncio.sleep(0)
+
+    back = [callers.return_(10), callers.return_(11, is_gone=lambda: True), callers.return_(12)]
+    await asyncio.gather(*back, *waiting)
+
+    # The first two went on at once, or were next.
+    assert [number for number in callers.done if number >= 2] == [10, 12, 2, 3, 4]
+    assert callers.gone == [11]
+
+
+async def test_who_comes_back_waits_as_all_do_and_counts_for_those_who_come() -> None:
+    callers = Callers(Line())
+    async with asyncio.TaskGroup() as group:
+        for number in range(6):
+            group.create_task(callers.return_(number))
+        await asyncio.sleep(0)
+        assert callers.line.waiting >= 4
+
+        group.create_task(callers.call(6, patience_s=-0.1))
+
+    assert callers.done == list(range(6))
+    assert callers.refused == [6]
 
 
 async def test_who_has_hung_up_costs_nothing() -> None:

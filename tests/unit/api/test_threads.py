@@ -1,114 +1,196 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
-from webhook.api import threads as module
 from webhook.api.bodies import BusyError
+from webhook.api.line import GoneError
 from webhook.api.threads import BoundedThreads
 
 WORK_S = 0.02
 # As much as ten pieces of work take, one after the other.
-MOST_WAIT_S = 10 * WORK_S
+PATIENCE_S = 10 * WORK_S
 
 
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[BoundedThreads]:
-    monkeypatch.setattr(module, "MOST_WAIT_S", MOST_WAIT_S)
-    with BoundedThreads(2, "test", "things") as threads:
-        yield threads
+def is_here() -> bool:
+    return False
 
 
 class Work:
-    """Pieces of work that wait for one another."""
+    """Reviews that wait for one another, each with some questions of *WORK_S*."""
 
     def __init__(self, threads: BoundedThreads) -> None:
-        self._threads = threads
+        self.threads = threads
         self._lock = threading.Lock()
-        self.taken: list[Future[None]] = []
+        self.taken: list[asyncio.Task[None]] = []
         self.refused: list[str] = []
 
-    def submit(self, count: int, work: Callable[[], None] = lambda: None) -> None:
+    def submit(
+        self,
+        count: int,
+        work: Callable[[], None] = lambda: None,
+        *,
+        questions: int = 1,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         def wait_and_work() -> None:
             with self._lock:
                 time.sleep(WORK_S)
                 work()
 
-        for _ in range(count):
+        async def review() -> None:
             try:
-                self.taken.append(self._threads.submit(wait_and_work))
+                with self.threads.one(patience_s=patience_s):
+                    for _ in range(questions):
+                        await self.threads.run(wait_and_work, is_gone=is_here)
             except BusyError as error:
                 self.refused.append(str(error))
 
-    def learn(self) -> None:
+        self.taken += [asyncio.create_task(review()) for _ in range(count)]
+
+    async def learn(self, *, questions: int = 1) -> None:
         """Have it known how long each takes, and some be there still."""
-        self.submit(8)
-        self.taken[4].exception()
+        self.submit(8, questions=questions)
+        await asyncio.wait(self.taken[:5])
 
-    def finish(self) -> None:
-        for done in self.taken:
-            if not done.cancelled():
-                done.exception()
+    async def finish(self) -> None:
+        await asyncio.gather(*self.taken, return_exceptions=True)
 
 
-@pytest.fixture
-def work(threads: BoundedThreads) -> Iterator[Work]:
+@asynccontextmanager
+async def working() -> AsyncIterator[Work]:
+    threads = BoundedThreads(2, "test", "things")
     work = Work(threads)
-    yield work
-    work.finish()
+    try:
+        yield work
+    finally:
+        await work.finish()
+        threads.close()
 
 
-def test_what_would_have_to_wait_for_too_long_is_refused_at_once(work: Work) -> None:
-    work.learn()
-    begun = time.monotonic()
+async def test_what_would_have_to_wait_for_too_long_is_refused_at_once() -> None:
+    async with working() as work:
+        await work.learn()
+        begun = time.monotonic()
 
-    work.submit(40)
+        work.submit(40)
+        await asyncio.sleep(0)
 
-    assert time.monotonic() - begun < WORK_S
-    assert set(work.refused) == {"too many things at once"}
-    # Of those that were there some may have ended meanwhile.
-    assert 8 < len(work.taken) < 20
-
-
-def test_what_comes_at_once_is_taken_until_it_is_known_how_long_it_takes(work: Work) -> None:
-    work.submit(40)
-
-    assert not work.refused
+        assert time.monotonic() - begun < WORK_S
+        assert set(work.refused) == {"too many things at once"}
+        # Of those that were there some may have ended meanwhile.
+        assert 40 - 12 < len(work.refused) < 40
 
 
-def test_there_is_room_again_when_it_is_done(work: Work) -> None:
-    work.learn()
-    work.submit(40)
-    work.finish()
-    before = len(work.taken)
+async def test_a_review_counts_with_all_its_questions_and_is_not_refused_between_them() -> None:
+    async with working() as work:
+        await work.learn(questions=2)
+        work.submit(40, questions=2)
+        await asyncio.sleep(0)
+        taken = 40 - len(work.refused)
 
-    work.submit(5)
+        assert taken < 6
+        await work.finish()
+        assert len(work.refused) == 40 - taken
 
-    assert len(work.taken) == before + 5
+
+async def test_what_comes_at_once_is_taken_until_it_is_known_how_long_it_takes() -> None:
+    async with working() as work:
+        work.submit(40)
+        await asyncio.sleep(0)
+
+        assert not work.refused
 
 
-def test_what_fails_or_is_cancelled_takes_no_room(work: Work, threads: BoundedThreads) -> None:
+async def test_there_is_room_again_when_it_is_done() -> None:
+    async with working() as work:
+        await work.learn()
+        work.submit(40)
+        await work.finish()
+        before = len(work.refused)
+
+        work.submit(5)
+        await work.finish()
+
+        assert len(work.refused) == before
+
+
+async def test_what_fails_or_is_cancelled_takes_no_room() -> None:
     def fail() -> None:
         raise ValueError
 
-    work.submit(8, fail)
-    assert [done.cancel() for done in work.taken[6:]] == [True, True]
-    work.finish()
-    work.learn()
+    async with working() as work:
+        work.submit(8, fail)
+        await asyncio.sleep(0)
+        assert [done.cancel() for done in work.taken[6:]] == [True, True]
+        await work.finish()
+        work.taken.clear()
+        await work.learn()
 
-    assert not work.refused
+        assert not work.refused
 
 
-def test_few_are_taken_however_long_they_take(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAIT_S", 0.0)
-    work.submit(2)
-    work.taken[0].exception()
+async def test_few_are_taken_however_long_they_take() -> None:
+    async with working() as work:
+        await work.learn()
 
-    work.submit(3)
-    assert not work.refused
-    work.submit(40)
-    assert work.refused
+        work.submit(1, patience_s=0.0)
+        await asyncio.sleep(0)
+        assert not work.refused
+        work.submit(40, patience_s=0.0)
+        await asyncio.sleep(0)
+        assert len(work.refused) >= 40 - 4
+
+
+async def test_what_takes_long_beside_them_does_not_count_for_those_that_do_not() -> None:
+    """jq has a process for large objects, which others do not wait for."""
+    async with working() as work:
+        large = asyncio.Event()
+
+        async def be_large() -> None:
+            with work.threads.one(patience_s=PATIENCE_S):
+                await large.wait()
+
+        beside = asyncio.create_task(be_large())
+        for _ in range(2):
+            await asyncio.sleep(0.3)
+            work.submit(1)
+            await work.finish()
+
+        work.submit(9)
+        await asyncio.sleep(0)
+        large.set()
+        await beside
+
+        assert not work.refused
+
+
+async def test_what_went_undone_says_nothing_of_how_long_others_take() -> None:
+    async with working() as work:
+        await work.learn()
+        for _ in range(40):
+            with pytest.raises(GoneError), work.threads.one(patience_s=PATIENCE_S):
+                raise GoneError
+
+        work.submit(40)
+        await asyncio.sleep(0)
+
+        assert len(work.refused) > 40 - 12
+
+
+async def test_nothing_is_done_for_a_caller_who_has_gone() -> None:
+    asked: list[int] = []
+    async with working() as work:
+        with pytest.raises(GoneError):
+            await work.threads.run(lambda: asked.append(1), is_gone=lambda: True)
+        assert not asked
+
+        # While it was done.
+        with pytest.raises(GoneError):
+            await work.threads.run(lambda: asked.append(2), is_gone=lambda: bool(asked))
+        assert asked == [2]

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import Section, Target, show_section, show_targets, target_rows, to_json
+from benchmarks.report import (
+    NO_FAILURE,
+    Section,
+    Target,
+    show_section,
+    show_targets,
+    target_rows,
+    to_json,
+)
 from benchmarks.table import write_json
 
 
@@ -78,6 +86,12 @@ def test_a_part_is_printed_as_tables_with_its_notes(capsys: pytest.CaptureFixtur
         "after 100 reviews    85\n"
         "\nas it comes\n\n"
     )
+
+
+def test_below_the_promises_stands_what_a_no_means(capsys: pytest.CaptureFixture[str]) -> None:
+    show_targets({"E": [Target("start", 4.0, 3.0, "s")]})
+
+    assert capsys.readouterr().out.endswith(f" NO\n\n{NO_FAILURE}\n\n")
 
 
 def test_nothing_is_printed_where_nothing_was_promised(capsys: pytest.CaptureFixture[str]) -> None:
