@@ -56,8 +56,8 @@ async def test_a_refusal_is_held_back_for_those_who_would_call_again_at_once(
 
     assert answer.status == 503
     assert took_s >= 0.9 * held_s
-    # In time for who is told to wait a second.
-    assert took_s < held_s + 0.5
+    # Long before the caller gives up.
+    assert took_s < held_s + 1.0
 
 
 async def test_a_program_that_uses_the_api_is_told_to_come_again(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ class Work:
         self._lock = threading.Lock()
         self.taken: list[asyncio.Task[None]] = []
         self.refused: list[str] = []
+        self._held = asyncio.Event()
 
     def submit(
         self,
@@ -54,11 +55,18 @@ class Work:
         self.taken += [asyncio.create_task(review()) for _ in range(count)]
 
     async def learn(self, *, questions: int = 1) -> None:
-        """Have it known how long each takes, and some be there still."""
+        """Have it known how long each takes, and one be there still, which waits to the end."""
+        self._held.clear()
+        self.taken.append(asyncio.create_task(self._hold()))
         self.submit(8, questions=questions)
-        await asyncio.wait(self.taken[:5])
+        await asyncio.wait(self.taken[-8:-3])
+
+    async def _hold(self) -> None:
+        with self.threads.one(patience_s=PATIENCE_S):
+            await self._held.wait()
 
     async def finish(self) -> None:
+        self._held.set()
         await asyncio.gather(*self.taken, return_exceptions=True)
 
 
@@ -138,6 +146,7 @@ async def test_what_fails_or_is_cancelled_takes_no_room() -> None:
 async def test_few_are_taken_however_long_they_take() -> None:
     async with working() as work:
         await work.learn()
+        await asyncio.wait(work.taken[1:])
 
         work.submit(1, patience_s=0.0)
         await asyncio.sleep(0)
@@ -162,7 +171,7 @@ async def test_what_takes_long_beside_them_does_not_count_for_those_that_do_not(
             work.submit(1)
             await work.finish()
 
-        work.submit(9)
+        work.submit(5)
         await asyncio.sleep(0)
         large.set()
         await beside
