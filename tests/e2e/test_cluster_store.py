@@ -450,7 +450,7 @@ def test_lists_tell_scope_unit_and_state(cluster: ControlPlane, gate: ClusterGat
         *("acme.io", "AcmeJob", "tenant", "False", "ReferenceNotFound"),
     ]
     (_, row) = [line.split() for line in cluster.kubectl_checked("get", "wpol").splitlines()]
-    assert row[:-1] == ["native", "training", "department", "research", "True", "Compiled"]
+    assert row[:-1] == ["native", "department", "research", "True", "Compiled"]
 
 
 def test_a_status_is_written_once_however_many_replicas_there_are(
