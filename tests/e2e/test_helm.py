@@ -12,6 +12,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,16 +162,21 @@ def assert_all_gone(plane: ControlPlane, before: set[str]) -> None:
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment"}
     pod = {"containers": [{"name": "main", "image": "busybox"}]}
     labels = {"app": "free"}
-    plane.apply(
-        {
-            **deployment,
-            "metadata": {"name": "free", "namespace": "default"},
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        }
+    document = {
+        **deployment,
+        "metadata": {"name": "free", "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    # An API server learns a moment later that a registration has gone.
+    wait_until(
+        lambda: plane.request("POST", path, document).status in (201, 409),
+        10.0,
+        "a Deployment to be taken",
     )
     wait_until(
         lambda: plane.kubectl_checked("get", "pods", "-l", "app=free", "-o", "name"),
@@ -259,11 +265,8 @@ def test_without_its_servers_a_cluster_starts_and_they_come_back(
     helm.install(values=SMALL)
     rolled_out(plane)
     plane.apply({**POLICY, "metadata": {"name": "of-pods"}, "spec": of_pods})
-    wait_until(
-        lambda: webhooks_of(plane)["Validating", "pods.gatewright.io"].get("rules"),
-        SETTLE_S,
-        "Pods to be registered",
-    )
+    for entry in ("pods.gatewright.io", "documents.gatewright.io"):
+        wait_until(partial(is_registered, plane, entry), SETTLE_S, f"{entry} to be registered")
     plane.kubectl_checked("scale", "deployment/gatewright", "--replicas=0", "-n", NAMESPACE)
     wait_until(lambda: not plane_pods(plane), SETTLE_S, "the servers to be gone")
 
@@ -279,13 +282,21 @@ def test_without_its_servers_a_cluster_starts_and_they_come_back(
     assert not may_start("default")
     # A policy can't be corrected meanwhile, and can be deleted.
     policies = "/apis/policy.gatewright.io/v1alpha1/gvkpolicies"
-    assert plane.request("POST", f"{policies}?dryRun=All", POLICY).status == 500
+    wait_until(
+        lambda: plane.request("POST", f"{policies}?dryRun=All", POLICY).status == 500,
+        SETTLE_S,
+        "the API server to ask for them",
+    )
     assert plane.request("DELETE", f"{policies}/of-pods?dryRun=All").status == 200
     plane.kubectl_checked("scale", "deployment/gatewright", "--replicas=1", "-n", NAMESPACE)
     rolled_out(plane)
     refused = submit(plane, PRIVILEGED)
     assert "security.privileged" in refused.stderr
     plane.kubectl_checked("delete", "gvkpolicy", "of-pods")
+
+
+def is_registered(plane: ControlPlane, entry: str) -> bool:
+    return bool(webhooks_of(plane)["Validating", entry].get("rules"))
 
 
 def plane_pods(plane: ControlPlane) -> list[str]:
