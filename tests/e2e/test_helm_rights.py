@@ -178,12 +178,20 @@ def use_the_api(world: World) -> None:
     call_api(world, "PUT", TRAININGS, native)
     call_api(world, "PATCH", TRAININGS, {**native, "policy": {"defaults": {"image": "b"}}})
     call_api(world, "GET", f"{TRAININGS}?scope=tenant")
+    # What is taken away at once may never get one.
+    wait_until(lambda: all_have_a_status(world.plane), 30.0, "statuses")
     call_api(world, "DELETE", f"{TRAININGS}?scope=tenant")
     call_api(world, "DELETE", f"{POLICIES}/{policy['id']}")
     call_api(world, "DELETE", MAPPINGS, {"workloadType": ACME})
     for group in (VOLUME_GROUP, JOB_GROUP):
         call_api(world, "DELETE", f"{FIELD_GROUPS}/{group['name']}")
     call_api(world, "DELETE", f"{FORMATTERS}/{FORMATTER['name']}")
+
+
+def all_have_a_status(plane: ControlPlane) -> bool:
+    kinds = "workloadpolicies,gvkpolicies,specmappings,fieldgroups,formatters"
+    told = json.loads(plane.kubectl_checked("get", kinds, "-o", "json"))
+    return all("status" in document for document in told["items"])
 
 
 def deployment(name: str, replicas: int, *containers: JsonObject) -> JsonObject:
