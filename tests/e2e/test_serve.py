@@ -278,15 +278,21 @@ async def refused(server: Process) -> None:
             await asyncio.sleep(0.02)
 
 
+def a_request() -> tuple[bytes, bytes]:
+    """Head and body of one that is answered."""
+    body = orjson.dumps(make_review(object=make_pod()))
+    head = (
+        b"POST /validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body)
+    )
+    return head, body
+
+
 async def test_a_request_that_runs_is_finished_and_idle_connections_are_closed(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, POLICY)
-    body = orjson.dumps(make_review(object=make_pod()))
-    head = (
-        b"POST /validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        + f"Content-Length: {len(body)}\r\n\r\n".encode()
-    )
+    head, body = a_request()
     async with serving(tmp_path) as server:
         idle, idle_writer = await asyncio.open_connection(
             "localhost", server.port, ssl=server.trust
@@ -319,11 +325,7 @@ async def test_who_has_called_before_it_ends_is_answered_though_his_handshake_is
     tmp_path: Path,
 ) -> None:
     write(tmp_path, POLICY)
-    body = orjson.dumps(make_review(object=make_pod()))
-    head = (
-        b"POST /validate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: %d\r\n\r\n" % len(body)
-    )
+    head, body = a_request()
     async with serving(tmp_path) as server:
         called = socket.create_connection(("127.0.0.1", server.port))
         server.signal(signal.SIGTERM)
