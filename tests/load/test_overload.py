@@ -20,6 +20,7 @@ from tests.e2e.callers import TIMEOUT_S
 from tests.e2e.gate import PROJECT, Gate
 from tests.load.crowd import SPARE_FILES, files_at_most
 from tests.load.overload import (
+    BRIEF_BOUNDS,
     JQ_BOUNDS,
     call_for,
     faults,
@@ -70,7 +71,7 @@ def test_at_twice_the_rate_some_are_shed_and_no_decision_is_lost(gate: Gate) -> 
     outcome = overload(gate, 5.0)
     recovered_s = recovery_s(gate)
 
-    assert not faults(outcome, recorded(gate), recovered_s), str(outcome)
+    assert not faults(outcome, recorded(gate), recovered_s, BRIEF_BOUNDS), str(outcome)
     assert outcome.reviews.reasons == {"too many reviews at once"}
     # Operators see it.
     assert samples(gate)['gatewright_requests_rejected_total{reason="busy"}'] >= outcome.shed
