@@ -17,7 +17,8 @@ from webhook.model.manifests import Manifest
 from webhook.model.pointer import to_pointer
 from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import Snapshot
 
 JsonObject = dict[str, Any]

@@ -13,7 +13,8 @@ from webhook.model.decision import Decision
 from webhook.model.manifests import Manifest
 from webhook.model.request import AdmissionRequest, Phase
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import Snapshot
 
 

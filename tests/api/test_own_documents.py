@@ -27,7 +27,7 @@ from tests.unit.store.test_changes import (
 )
 from webhook.api.services import OwnDocuments
 from webhook.errors import EvaluationError
-from webhook.store.build import SourceFile, Surroundings
+from webhook.store.compile.inputs import SourceFile, Surroundings
 
 DOCUMENTS = (make_group(), make_mapping(), make_policy())
 BAD = make_gvk_policy(

@@ -32,7 +32,7 @@ from webhook.model.settings import EngineSettings
 from webhook.model.values import FieldType
 from webhook.patch import Editor
 from webhook.policy.effective import is_own_item
-from webhook.store.build import build_snapshot
+from webhook.store.compile.snapshots import build_snapshot
 
 JsonObject = dict[str, Any]
 

@@ -29,7 +29,8 @@ from webhook.model.decision import Decision
 from webhook.model.manifests import load_file
 from webhook.model.request import Phase
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import Snapshot
 
 pytestmark = pytest.mark.slow

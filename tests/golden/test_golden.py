@@ -28,7 +28,7 @@ from webhook.cli import main
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import dump_yaml, load_file
 from webhook.model.settings import EngineSettings
-from webhook.store.build import build_snapshot
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.directory import read_sources
 
 HERE = Path(__file__).parent

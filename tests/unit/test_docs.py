@@ -59,7 +59,7 @@ from webhook.policy.rules.judge import show
 from webhook.reports.documents import POLICY_REPORTS, build_report
 from webhook.reports.findings import Findings, Subject, results_of
 from webhook.settings import OPTIONS, RECONCILE_OPTIONS
-from webhook.store.build import build_snapshot
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.directory import read_sources
 from webhook.store.snapshot import Snapshot
 from webhook.telemetry.logs import DECISION_LOGGER, JsonFormatter

@@ -14,7 +14,7 @@ from webhook.model.manifests import load_documents, load_file
 from webhook.model.rightsizing.policies import Mode
 from webhook.model.settings import EngineSettings
 from webhook.reactive.scenarios.scenario import read_scenario
-from webhook.store.build import build_snapshot
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.directory import read_sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -11,7 +11,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from webhook.api.auth import Authenticator, Authorizer
 from webhook.api.recent_decisions import RecentDecisions
-from webhook.store.build import QueryCheck
+from webhook.store.compile.inputs import QueryCheck
 from webhook.store.source import DocumentStore
 
 _P = ParamSpec("_P")

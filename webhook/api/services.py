@@ -20,7 +20,7 @@ from webhook.mapping.evaluator import JqWorker
 from webhook.model.refusals import Refusal
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.rightsizing.policies import DocumentKey, Strategy
-from webhook.store.build import QueryCheck, SourceFile
+from webhook.store.compile.inputs import QueryCheck, SourceFile
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
 

@@ -14,7 +14,7 @@ from webhook.cli.printing import complain
 from webhook.errors import KubeError, SettingsError, StoreError
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile
+from webhook.store.compile.inputs import SourceFile
 
 if TYPE_CHECKING:
     from webhook.clients.kube import KubeClient

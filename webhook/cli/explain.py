@@ -30,7 +30,7 @@ from webhook.model.manifests import dump_yaml
 from webhook.model.scopes import Branch, Scope
 from webhook.policy.effective import PreviewPlan, holds_at
 from webhook.policy.explain import Explained, Overridden, explain
-from webhook.store.build import BareTarget, SourceFile
+from webhook.store.compile.inputs import BareTarget, SourceFile
 from webhook.store.snapshot import Snapshot
 
 NAME = "explain"

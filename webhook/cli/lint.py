@@ -12,7 +12,7 @@ from webhook.errors import SettingsError
 from webhook.model.manifests import Manifest
 from webhook.model.rightsizing.policies import GROUP
 from webhook.reactive.scenarios.scenario import check_scenario, is_scenario
-from webhook.store.build import SourceFile
+from webhook.store.compile.inputs import SourceFile
 from webhook.store.rightsizing import check_sources, kinds_of
 from webhook.store.snapshot import DocumentProblem, ProblemReason
 

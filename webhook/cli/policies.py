@@ -13,7 +13,8 @@ from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import NATIVE_KINDS, GroupVersionKind, type_hint
 from webhook.model.scopes import Scope
 from webhook.model.settings import EngineSettings
-from webhook.store.build import BareTarget, SourceFile, build_snapshot
+from webhook.store.compile.inputs import BareTarget, SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.directory import read_sources
 from webhook.store.snapshot import Snapshot
 

@@ -43,7 +43,7 @@ from webhook.mapping.evaluator import JqWorker
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest
 from webhook.model.request import Operation
-from webhook.store.build import SourceFile
+from webhook.store.compile.inputs import SourceFile
 from webhook.store.snapshot import Snapshot
 
 NAME = "review"

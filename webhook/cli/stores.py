@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from webhook.clients.kube import KubeClient, load_kube_client
 from webhook.mapping.evaluator import JqWorker
 from webhook.settings import ServeSettings
-from webhook.store.build import QueryCheck
 from webhook.store.cluster import ClusterStore
+from webhook.store.compile.inputs import QueryCheck
 from webhook.store.directory import DirectoryStore
 from webhook.store.recommendations import RecommendationStore
 from webhook.store.snapshot import Current, Snapshot

@@ -13,7 +13,8 @@ from typing import Any
 from webhook.errors import EvaluationError
 from webhook.model.documents import is_ours
 from webhook.model.manifests import Manifest
-from webhook.store.build import QueryCheck, SourceFile, build_snapshot
+from webhook.store.compile.inputs import QueryCheck, SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import DocumentProblem, ProblemReason, Snapshot
 
 # Kind and name; the name in lower case.

@@ -20,8 +20,9 @@ from webhook.model.documents import POLICY_KINDS, revision_of
 from webhook.model.kinds import POLICY_GROUP, VERSION
 from webhook.model.rightsizing.controls import NO_CONTROLS, PAUSE_UNTIL, Controls
 from webhook.model.settings import EngineSettings
-from webhook.store.build import QueryCheck, SourceFile, Surroundings, build_snapshot
 from webhook.store.changes import Titled
+from webhook.store.compile.inputs import QueryCheck, SourceFile, Surroundings
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.served import ServedGroups
 from webhook.store.snapshot import Current, Snapshot
 from webhook.store.source import Stored

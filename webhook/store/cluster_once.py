@@ -14,9 +14,9 @@ from webhook.clients.listing import ListCalls, ListedResource, ObjectLister
 from webhook.errors import KubeError, StoreError
 from webhook.model.documents import POLICY_KINDS
 from webhook.model.kinds import POLICY_GROUP, VERSION, GroupVersionKind
-from webhook.store.build import SourceFile, Surroundings
 from webhook.store.changes import Titled
 from webhook.store.cluster import PLURALS, title_of
+from webhook.store.compile.inputs import SourceFile, Surroundings
 
 _NAMESPACES = ListedResource(
     GroupVersionKind("", "v1", "Namespace"), "namespaces", namespaced=False

@@ -15,7 +15,8 @@ from typing import Any
 from webhook.errors import ConflictError, ManifestError, NotFoundError, StoreError, WebhookError
 from webhook.model.manifests import load_file
 from webhook.model.settings import EngineSettings
-from webhook.store.build import QueryCheck, SourceFile, build_snapshot
+from webhook.store.compile.inputs import QueryCheck, SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.files import (
     check_version,
     create_file,

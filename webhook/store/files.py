@@ -16,7 +16,7 @@ from typing import Any
 from webhook.errors import ConflictError, NotFoundError, StoreError
 from webhook.model.documents import is_ours
 from webhook.model.manifests import Manifest, dump_yaml
-from webhook.store.build import SourceFile
+from webhook.store.compile.inputs import SourceFile
 from webhook.store.source import Stored
 
 # Kubernetes: "Object Names and IDs", DNS subdomain names. Nothing else may become a file's name.

@@ -25,8 +25,8 @@ from webhook.model.rightsizing.documents import (
 )
 from webhook.model.rightsizing.policies import DocumentKey, Strategy
 from webhook.model.rightsizing.workload_types import type_of
-from webhook.store.build import SourceFile
 from webhook.store.changes import ChangeCheck
+from webhook.store.compile.inputs import SourceFile
 from webhook.store.snapshot import DocumentProblem, ProblemReason
 
 # A document that waits looks harmless; so it is said what it costs.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from webhook.store.build import SourceFile
+from webhook.store.compile.inputs import SourceFile
 
 
 @dataclass(frozen=True, slots=True)

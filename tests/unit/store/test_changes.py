@@ -17,8 +17,9 @@ from tests.builders import (
 )
 from webhook.model.manifests import Manifest
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
 from webhook.store.changes import ChangeCheck, Titled, check_change
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import DocumentProblem
 
 ACME = {"group": "acme.io", "version": "v1", "kind": "AcmeJob"}

@@ -14,7 +14,8 @@ from webhook.errors import SpecError
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.manifests import Manifest
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import Snapshot
 
 

@@ -17,8 +17,9 @@ from tests.builders import (
 )
 from webhook.model.settings import EngineSettings
 from webhook.policy.rules.enforcement import CompiledPolicy
-from webhook.store.build import SourceFile, Surroundings, build_snapshot
 from webhook.store.changes import Titled
+from webhook.store.compile.inputs import SourceFile, Surroundings
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.memo import Memo
 from webhook.store.snapshot import Snapshot
 

@@ -13,7 +13,8 @@ from tests.gpu_documents import (
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.manifests import Manifest
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.rightsizing import RightsizingCheck, check_sources
 from webhook.store.snapshot import ProblemReason
 

@@ -11,8 +11,9 @@ from tests.builders import JsonObject
 from tests.jq import make_group, make_mapping
 from webhook.errors import KubeError
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, Surroundings, build_snapshot
 from webhook.store.changes import Titled, check_change
+from webhook.store.compile.inputs import SourceFile, Surroundings
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.conditions import conditions_of
 from webhook.store.served import KindVersions, ServedGroups
 from webhook.store.snapshot import DocumentProblem, Door, ProblemReason

@@ -19,7 +19,7 @@ from webhook.model.documents import (
     MAX_ITEM_SELECTORS,
     MAX_SPEC_SELECTORS,
 )
-from webhook.store.build import MAX_TRIALS
+from webhook.store.compile.trying import MAX_TRIALS
 from webhook.store.snapshot import DocumentProblem
 
 

@@ -23,7 +23,8 @@ from webhook.errors import NotReadyError
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
-from webhook.store.build import SourceFile, build_snapshot
+from webhook.store.compile.inputs import SourceFile
+from webhook.store.compile.snapshots import build_snapshot
 from webhook.store.snapshot import Current
 
 
