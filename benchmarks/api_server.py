@@ -30,6 +30,7 @@ import yaml
 
 from benchmarks import work
 from benchmarks.command import run_alone
+from benchmarks.cores import choose_cores
 from benchmarks.lanes import (
     CEL,
     FLOOR,
@@ -38,7 +39,6 @@ from benchmarks.lanes import (
     MUTATE,
     PATHS,
     PLAIN,
-    Answer,
     Caller,
     Callers,
     Lane,
@@ -46,9 +46,10 @@ from benchmarks.lanes import (
     build_registrations,
     load_cel_policies,
 )
+from benchmarks.link import Answer
 from benchmarks.meaning import differences
 from benchmarks.report import Section, Target
-from benchmarks.server import choose_cores, gate_command, noop_command, prepare, serving
+from benchmarks.server import gate_command, noop_command, prepare, serving
 from tests.controlplane import ControlPlane, WaitTimeoutError, wait_until
 
 ROUNDS = 400
@@ -154,7 +155,7 @@ def _require(answer: Answer, name: str, lane: Lane) -> None:
     else:
         is_right = lane.refuses(answer)
     if not is_right:
-        sys.exit(f"{name}: {lane.name} answered {answer.status}: {answer.body.decode()}")
+        sys.exit(f"{name}: {lane.name} answered {answer.status}: {answer.text}")
 
 
 def _result(

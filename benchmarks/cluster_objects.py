@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-API_VERSION = "policy.gatewright.io/v1alpha1"
+from tests.builders import POD, POLICY_API, make_gvk_policy, make_rule, make_workload_policy
+
 NAMESPACES_OF_A_PROJECT = 5
 
 Document = dict[str, Any]
@@ -50,19 +51,20 @@ def _mapping(number: int) -> Document:
     workers = ".spec.worker.template.spec.containers[]"
     if number % 2:
         workers = f'{workers} | select(.name != "sidecar-{number}")'
-    return build_document(
-        "SpecMapping",
-        f"kind-{number:03}",
-        workloadType=_kind(number),
-        specSelectors={
-            "metadata": {"query": ".metadata", "fieldGroups": ["metadata"]},
-            "podSpec": {"query": ".spec.worker.template.spec", "fieldGroups": ["podSpec"]},
-            "containers": {
-                "query": workers,
-                "fieldGroups": ["podSpecContainer", "podSpecAndContainer"],
-            },
+    selectors = {
+        "metadata": {"query": ".metadata", "fieldGroups": ["metadata"]},
+        "podSpec": {"query": ".spec.worker.template.spec", "fieldGroups": ["podSpec"]},
+        "containers": {
+            "query": workers,
+            "fieldGroups": ["podSpecContainer", "podSpecAndContainer"],
         },
-    )
+    }
+    return {
+        "apiVersion": POLICY_API,
+        "kind": "SpecMapping",
+        "metadata": {"name": f"kind-{number:03}"},
+        "spec": {"workloadType": _kind(number), "specSelectors": selectors},
+    }
 
 
 def build_policies(count: int, mappings: int) -> list[Document]:
@@ -71,46 +73,36 @@ def build_policies(count: int, mappings: int) -> list[Document]:
 
 
 def _policy(number: int, mappings: int) -> Document:
-    unit = {"scope": "project", "project": f"project-{number:04}"}
-    name = f"policy-{number:04}"
+    name, project = f"policy-{number:04}", f"project-{number:04}"
     if number % 5 == 0:
-        return build_document(
-            "WorkloadPolicy",
-            name,
-            workloadType=["training", "workspace"],
-            **unit,
+        return make_workload_policy(
+            workload_type=["training", "workspace"],
             defaults={"imagePullPolicy": "Always", "compute": {"gpuDevicesRequest": 1}},
             rules={
                 "image": {"required": True, "pattern": ["registry.example.com/*"]},
                 "compute": {"gpuDevicesRequest": {"min": 1, "max": number % 8 + 1}},
             },
+            name=name,
+            scope="project",
+            unit=project,
         )
     is_pod = number % 5 == 1 or not mappings
-    return build_document(
-        "GVKPolicy",
-        name,
-        workloadType={"version": "v1", "kind": "Pod"} if is_pod else _kind(number % mappings),
-        **unit,
-        rules=[
-            build_rule("image", "allContainers" if is_pod else "containers", {"required": True}),
-            build_rule(
-                "resourceLimits",
-                "allContainers" if is_pod else "containers",
-                {"default": {"key": "memory", "value": "4Gi"}},
-                {"max": {"key": "cpu", "value": "8"}},
-            ),
-            build_rule("hostNetwork", "podSpec", {"options": [False]}),
-        ],
+    containers = "allContainers" if is_pod else "containers"
+    return make_gvk_policy(
+        make_rule("image", containers, {"required": True}),
+        make_rule(
+            "resourceLimits",
+            containers,
+            {"default": {"key": "memory", "value": "4Gi"}},
+            {"max": {"key": "cpu", "value": "8"}},
+        ),
+        make_rule("hostNetwork", "podSpec", {"options": [False]}),
+        kind=POD if is_pod else _kind(number % mappings),
+        name=name,
+        scope="project",
+        unit=project,
     )
 
 
 def _kind(number: int) -> Document:
     return {"group": f"group{number}.example.com", "version": "v1", "kind": f"Kind{number}"}
-
-
-def build_rule(field: str, selector: str, *enforcements: Document) -> Document:
-    return {"field": field, "specSelector": selector, "enforcements": list(enforcements)}
-
-
-def build_document(kind: str, name: str, **spec: Any) -> Document:
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -18,25 +18,21 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cluster_changes import TIMEOUT_S, Asker, Changes
 from benchmarks.cluster_objects import (
-    API_VERSION,
     Document,
-    build_document,
     build_mappings,
     build_namespaces,
     build_policies,
-    build_rule,
-    name_namespace,
-    name_project,
 )
 from benchmarks.command import run_alone
 from benchmarks.report import Section, Target
-from tests.controlplane.run import ControlPlane
+from tests.builders import POLICY_API
+from tests.controlplane import ControlPlane, WaitTimeoutError, wait_until
 from tests.e2e.cluster_gate import ClusterGate
 from webhook.clients.kube import KubeClient, load_kube_client
 
@@ -54,7 +50,6 @@ CHANGE_LIMIT_S = 1.0
 
 CALLS = 16
 CHANGES = 10
-TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,7 @@ async def create(client: KubeClient, documents: list[Document]) -> None:
     async def write() -> None:
         for document in waiting:
             plural = PLURALS.get(document["kind"])
-            path = f"/apis/{API_VERSION}/{plural}" if plural else "/api/v1/namespaces"
+            path = f"/apis/{POLICY_API}/{plural}" if plural else "/api/v1/namespaces"
             await client.request("POST", path, body=document, timeout_s=60)
 
     await asyncio.gather(*[write() for _ in range(CALLS)])
@@ -107,6 +102,8 @@ def measure(policies: int, mappings: int, namespaces: int) -> Result:
         gate = ClusterGate(Path(name), plane.kubeconfig())
         try:
             return _measure(plane, gate, (policies, mappings, namespaces))
+        except WaitTimeoutError as error:
+            sys.exit(error.summary)
         finally:
             gate.stop()
 
@@ -125,84 +122,43 @@ def _measure(plane: ControlPlane, gate: ClusterGate, sizes: tuple[int, int, int]
     _say("starting the server")
     started = time.monotonic()
     gate.begin()
-    _wait(lambda: gate.ops("/readyz")[0] == 200, 0.1)
+    wait_until(lambda: gate.ops("/readyz")[0] == 200, TIMEOUT_S, "the server to be ready")
     ready_s = time.monotonic() - started
     ready_mib, cpu_s = gate.resident_mib, gate.cpu_s
     _say("waiting until each status is written")
     documents = sizes[0] + sizes[1]
-    _wait(
-        lambda: gate.metric("gatewright_status_writes_total", outcome="written") >= documents, 0.2
+    wait_until(
+        lambda: gate.metric("gatewright_status_writes_total", outcome="written") >= documents,
+        TIMEOUT_S,
+        "each status to be written",
+        interval_s=0.2,
     )
     settled_mib = gate.resident_mib
 
     _say("changing things")
-    ask = _asker(gate)
-    # Neither is of the project of the oldest policy on Pods.
-    changed, moved = sizes[2] * 7 // 10, sizes[2] * 9 // 10
-    changes, labels, oldest = [], [], []
-    for number in range(CHANGES):
-        policy = build_document(
-            "GVKPolicy",
-            f"new-{number}",
-            workloadType={"version": "v1", "kind": "Pod"},
-            scope="project",
-            project=name_project(changed),
-            rules=[build_rule("hostPID", "podSpec", {"options": [number % 2 == 1]})],
+    changes = Changes(plane, _asker(gate), sizes[2])
+    took_s = [
+        (
+            changes.new_policy_s(number),
+            changes.changed_policy_s(number),
+            changes.moved_namespace_s(number),
         )
-        changes.append(
-            _seconds(
-                lambda: plane.request("POST", f"/apis/{API_VERSION}/gvkpolicies", policy).status,  # noqa: B023  called now
-                lambda: ask(name_namespace(changed), hostPID=number % 2 == 0) is False,  # noqa: B023
-            )
-        )
-        plane.request("DELETE", f"/apis/{API_VERSION}/gvkpolicies/new-{number}")
-        _wait(lambda: ask(name_namespace(changed), hostPID=number % 2 == 0) is True)  # noqa: B023
-        # policy-0001 is on Pods of project-0001, and the oldest of them.
-        value = number % 2 == 0
-        patch = [build_rule("hostPID", "podSpec", {"options": [value]})]
-        oldest.append(
-            _seconds(
-                lambda: _patch(plane, f"/apis/{API_VERSION}/gvkpolicies/policy-0001", patch),  # noqa: B023
-                lambda: ask("team-00005", hostPID=not value) is False,  # noqa: B023
-            )
-        )
-        project = "project-0001" if value else name_project(moved)
-        labels.append(
-            _seconds(
-                lambda: plane.kubectl_checked(
-                    *("label", "namespace", name_namespace(moved), "--overwrite"),
-                    f"runai/queue={project}",  # noqa: B023
-                ),
-                lambda: ask(name_namespace(moved), hostPID=not value) is not value,  # noqa: B023
-            )
-        )
+        for number in range(CHANGES)
+    ]
+    change_s, oldest_s, label_s = map(max, zip(*took_s, strict=True))
     return Result(
         *sizes,
         ready_s=ready_s,
         cpu_s=cpu_s,
         ready_mib=ready_mib,
         settled_mib=settled_mib,
-        change_s=max(changes),
-        oldest_s=max(oldest),
-        label_s=max(labels),
+        change_s=change_s,
+        oldest_s=oldest_s,
+        label_s=label_s,
     )
 
 
-def _patch(plane: ControlPlane, path: str, rules: list[Document]) -> None:
-    stored = plane.request("GET", path).json()
-    stored["spec"]["rules"] = rules
-    answer = plane.request("PUT", path, stored)
-    assert answer.status == 200, answer.text
-
-
-def _seconds(change: Callable[[], Any], is_in_force: Callable[[], bool]) -> float:
-    change()
-    started = time.monotonic()
-    _wait(is_in_force)
-    return time.monotonic() - started
-
-
-def _asker(gate: ClusterGate) -> Callable[..., bool]:
+def _asker(gate: ClusterGate) -> Asker:
     tls = ssl.create_default_context(cadata=gate.ca_pem)
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
@@ -238,14 +194,6 @@ def _asker(gate: ClusterGate) -> Callable[..., bool]:
             return allowed
 
     return ask
-
-
-def _wait(condition: Callable[[], bool], interval_s: float = 0.02) -> None:
-    end = time.monotonic() + TIMEOUT_S
-    while not condition():
-        if time.monotonic() > end:
-            raise SystemExit("gave up waiting")
-        time.sleep(interval_s)
 
 
 def _say(text: str) -> None:

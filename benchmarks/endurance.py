@@ -12,8 +12,6 @@ share once.
 
 from __future__ import annotations
 
-import http.client
-import ssl
 import statistics
 import sys
 import tempfile
@@ -26,16 +24,10 @@ from typing import Self
 
 from benchmarks import work
 from benchmarks.command import run_alone
+from benchmarks.cores import choose_cores, pinned
+from benchmarks.link import Link
 from benchmarks.report import Section, Target
-from benchmarks.server import (
-    Server,
-    choose_cores,
-    gate_command,
-    pinned,
-    prepare,
-    processes_of,
-    serving,
-)
+from benchmarks.server import Server, gate_command, prepare, processes_of, serving
 from tests.builders import make_snapshot, submit
 
 REVIEWS = 100_000
@@ -180,20 +172,16 @@ class Caller:
     """Sends reviews one after the other over one connection."""
 
     def __init__(self, gate: Server) -> None:
-        tls = ssl.create_default_context(cafile=str(gate.ca))
-        self._link = http.client.HTTPSConnection("127.0.0.1", gate.port, timeout=60, context=tls)
+        self._link = Link(gate.port, gate.ca_pem)
         self._templates = templates()
 
     def send(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             template = self._templates[number % len(self._templates)]
-            headers = {"Content-Type": "application/json"}
-            self._link.request("POST", template.path, template.fill(number), headers)
-            response = self._link.getresponse()
-            answer = response.read()
+            answer = self._link.post(template.path, template.fill(number))
             wanted = b'"allowed":true' if template.allowed else b'"allowed":false'
-            if response.status != 200 or wanted not in answer:
-                sys.exit(f"{template.path} answered {response.status}: {answer.decode()}")
+            if answer.status != 200 or wanted not in answer.body:
+                sys.exit(f"{template.path} answered {answer.status}: {answer.text}")
 
     def close(self) -> None:
         self._link.close()

@@ -27,10 +27,10 @@ from typing import Self
 import aiohttp
 
 from benchmarks.command import run_alone
+from benchmarks.cores import choose_cores, pin
 from benchmarks.gpu_objects import PODS_OF_A_WORKLOAD, WORKLOADS_OF_A_NAMESPACE
 from benchmarks.gpu_world import serve
 from benchmarks.report import Section, Target
-from benchmarks.server import choose_cores, pin
 from webhook.cli.process import calm_collector, loop_factory
 from webhook.clients.kube import KubeClient
 from webhook.clients.kubeconfig import KubeAccess

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import json
-import ssl
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks import work
+from benchmarks.link import JSON, Answer, Link
 from benchmarks.server import Server
 from benchmarks.work import Document
 from tests.builders import make_snapshot
@@ -25,13 +23,6 @@ PATHS = {
     "Pod": "/api/v1/namespaces/{}/pods?dryRun=All",
     "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{}/pytorchjobs?dryRun=All",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: bytes
-    took_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +59,10 @@ class Caller:
     """Creates in one namespace, over one connection."""
 
     def __init__(self, plane: ControlPlane, lane: Lane) -> None:
-        address = plane.server_url.removeprefix("https://")
-        tls = ssl.create_default_context(cadata=plane.ca_pem)
+        port = int(plane.server_url.rpartition(":")[2])
         self.lane = lane
-        self._link = http.client.HTTPSConnection(address, timeout=60, context=tls)
-        self._headers = {
-            "Authorization": f"Bearer {plane.token('admin')}",
-            "Content-Type": "application/json",
-        }
+        self._link = Link(port, plane.ca_pem)
+        self._headers = {"Authorization": f"Bearer {plane.token('admin')}", **JSON}
 
     def create(self, workload: Document) -> Answer:
         return self.send(workload["kind"], self.body(workload))
@@ -85,12 +72,7 @@ class Caller:
         return json.dumps({**workload, "metadata": metadata}).encode()
 
     def send(self, kind: str, body: bytes) -> Answer:
-        path = PATHS[kind].format(self.lane.name)
-        started_s = time.perf_counter()
-        self._link.request("POST", path, body=body, headers=self._headers)
-        response = self._link.getresponse()
-        answer = response.read()
-        return Answer(response.status, answer, (time.perf_counter() - started_s) * 1000)
+        return self._link.post(PATHS[kind].format(self.lane.name), body, self._headers)
 
     def close(self) -> None:
         self._link.close()

@@ -129,5 +129,4 @@ def _wrongly_judged(callers: Callers) -> Iterator[str]:
             answer = caller.create(copy.deepcopy(workload))
             wanted = lane.has_policies and (lane.judges_last or not is_missing)
             if lane.refuses(answer) != wanted or (not wanted and answer.status != 201):
-                said = answer.body[:300].decode(errors="replace")
-                yield f"{name}: {lane.name} answers {answer.status}: {said}"
+                yield f"{name}: {lane.name} answers {answer.status}: {answer.text[:300]}"

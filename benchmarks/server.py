@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import work
+from benchmarks.cores import pinned
 from webhook.model.manifests import dump_yaml
 
 # A machine that does much else takes its time.
@@ -32,6 +33,10 @@ class Server:
     ca: Path
     start_s: float
     start_cpu_s: float
+
+    @property
+    def ca_pem(self) -> str:
+        return self.ca.read_text()
 
 
 def prepare(directory: Path) -> None:
@@ -128,31 +133,3 @@ def processes_of(pid: int) -> Iterator[int]:
         with suppress(OSError):
             for child in children.read_text().split():
                 yield from processes_of(int(child))
-
-
-def choose_cores() -> tuple[int | None, int | None]:
-    """One for the server, one for the client; the same if there is no other; None: not pinned."""
-    if not hasattr(os, "sched_setaffinity"):
-        return None, None
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[0], cores[-1]
-
-
-def pin(core: int | None) -> None:
-    """Keep the calling process on *core*."""
-    if core is not None:
-        os.sched_setaffinity(0, {core})
-
-
-@contextmanager
-def pinned(core: int | None) -> Iterator[None]:
-    """Keep the calling thread, and what it starts, on *core* for the time of the block."""
-    if core is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    pin(core)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

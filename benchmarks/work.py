@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.builders import make_gvk_policy, make_rule
+
 NAMESPACE = "team-a"
 POD = {"group": "", "version": "v1", "kind": "Pod"}
 JOB = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
@@ -22,7 +24,7 @@ Document = dict[str, Any]
 
 def policies() -> list[Document]:
     """One for each kind: three defaults, a set, and seven rules that only judge."""
-    replicas = _rule("replicas", "worker", {"max": 8})
+    replicas = make_rule("replicas", "worker", {"max": 8})
     return [_policy("work-pod", POD, []), _policy("work-job", JOB, [replicas])]
 
 
@@ -39,18 +41,18 @@ def unrelated_policies(count: int) -> list[Document]:
 
 def _policy(name: str, kind: Document, more: list[Document]) -> Document:
     rules = [
-        _rule(
+        make_rule(
             "resourceLimits",
             "allContainers",
             {"default": {"key": "memory", "value": "4Gi"}},
             {"max": {"key": "cpu", "value": "8"}},
             {"max": {"key": "memory", "value": "64Gi"}},
         ),
-        _rule("imagePullPolicy", "allContainers", {"default": "IfNotPresent"}),
-        _rule("allowPrivilegeEscalation", "allContainers", {"set": False}),
-        _rule("image", "allContainers", {"required": True}, {"pattern": _REGISTRIES}),
-        _rule("privileged", "allContainers", {"options": [False]}),
-        _rule(
+        make_rule("imagePullPolicy", "allContainers", {"default": "IfNotPresent"}),
+        make_rule("allowPrivilegeEscalation", "allContainers", {"set": False}),
+        make_rule("image", "allContainers", {"required": True}, {"pattern": _REGISTRIES}),
+        make_rule("privileged", "allContainers", {"options": [False]}),
+        make_rule(
             "labels",
             "metadata",
             {"default": {"key": "team", "value": "none"}},
@@ -58,17 +60,7 @@ def _policy(name: str, kind: Document, more: list[Document]) -> Document:
         ),
         *more,
     ]
-    spec = {"workloadType": kind, "scope": "tenant", "rules": rules}
-    return {
-        "apiVersion": "policy.gatewright.io/v1alpha1",
-        "kind": "GVKPolicy",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def _rule(field: str, selector: str, *enforcements: Document) -> Document:
-    return {"field": field, "specSelector": selector, "enforcements": list(enforcements)}
+    return make_gvk_policy(*rules, kind=kind, name=name)
 
 
 def pod(*, clean: bool = True, containers: int = 2, padding: int = 0) -> Document:

@@ -8,21 +8,36 @@ The tree of errors.
     │   ├── MissingReferenceError  it names a document that is not there (yet)
     │   └── FieldConflictError     it claims what another document holds
     ├── QuantityError      a text is no Kubernetes quantity
+    ├── ValueTypeError     a value is not of its field's type (model/values.py)
+    ├── UnclearError       how many GPUs a pod has can't be told (policy/gpu/pod.py)
+    ├── UnauthorizedError  nobody has shown who he is (api/auth.py, HTTP 401)
+    ├── ForbiddenError     the caller lacks the right (api/auth.py, HTTP 403)
+    ├── BadRequestError    a request of the API says what can't be (api/problems.py, HTTP 400)
+    ├── PreconditionError  what a request asks to be so is not (api/problems.py, HTTP 412)
+    ├── MediaTypeError     a body is of a type that is not read (api/problems.py, HTTP 415)
     ├── SlowBodyError      a body did not arrive in time (api/bodies.py, HTTP 408)
     ├── BodyTooLargeError  a body is larger than we read (api/bodies.py, HTTP 413)
     ├── BusyError          too many reviews came at once (api/bodies.py, HTTP 503)
     ├── GoneError          a caller hung up before his turn (api/line.py, HTTP 503 to nobody)
+    ├── LostError          a connection ended before its body (api/bodies.py, HTTP 503 to nobody)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
     │   └── JqUnavailableError  jq could not be asked; nothing is known of the mapping
+    │       └── JqBusyError     it had too much to do
     ├── NotReadyError      nothing is in force yet (HTTP 500)
     ├── StoreError         a document could not be read from or written to its store (HTTP 503)
     │   ├── NotFoundError  there is no such document (HTTP 404)
     │   ├── ConflictError  it exists already, was changed meanwhile, or can't be written (HTTP 409)
+    │   │   └── HeldError  other documents stand against it (api/problems.py)
     │   └── RefusedError   the API server does not take a document as it is (HTTP 400)
     ├── KubeError          the API server refused a call, or did not answer
     ├── PrometheusError    Prometheus can't be asked, or its answer is of no use
     ├── CertificateError   certificates are not there, broken, or not ours to write
     └── SettingsError      a flag, variable or settings file is wrong
+
+Beside it are those that only say how to go on, to a caller in this package who always catches them:
+UnansweredError (mapping/answers.py), RefMismatchError (mapping/fields.py), UnknownFormError
+(mapping/jq_tokens.py), DiedError (mapping/jq_child.py), NotJsonError and NotFiniteError
+(model/manifests).
 """
 
 from __future__ import annotations
@@ -32,7 +47,7 @@ from typing import Any
 
 
 class WebhookError(Exception):
-    """Anything that this package raises on purpose."""
+    """What went wrong, for a person to read: each text of one says what, and mostly where."""
 
 
 class DecodeError(WebhookError):
@@ -96,6 +111,10 @@ class JqUnavailableError(EvaluationError):
     """
 
 
+class JqBusyError(JqUnavailableError):
+    """jq was busy with others for longer than could be waited."""
+
+
 class NotReadyError(WebhookError):
     """No snapshot is in force yet, so no request can be answered."""
 
@@ -121,9 +140,9 @@ class KubeError(WebhookError):
     The API server refused a call, or gave no answer.
 
     *status* is that of HTTP, 0 where no answer came; *reason* is Kubernetes' own word
-    (`NotFound`, `Conflict`, `Expired`), or `Unreachable` or `Timeout`. *retry_after_s* is how
-    long the server asked to be left alone, None if it did not; *details* is what its `Status`
-    says beside the message.
+    (`NotFound`, `Conflict`, `Expired`), or `Unreachable`, `Timeout` or `TooLarge`. *retry_after_s*
+    is how long the server asked to be left alone, None if it did not; *details* is what its
+    `Status` says beside the message.
     """
 
     def __init__(
@@ -141,6 +160,11 @@ class KubeError(WebhookError):
         self.message = message
         self.details = details or {}
         self.retry_after_s = retry_after_s
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether there was an answer, and more of it than is read."""
+        return self.status == 0 and self.reason == "TooLarge"
 
 
 class PrometheusFault(StrEnum):

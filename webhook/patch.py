@@ -31,6 +31,9 @@ class Editor:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self.operations: list[Operation] = []
+        # How often an object or a list was put in, or something was taken out: as long as it is
+        # the same number, everything stands where it did.
+        self.reshapes = 0
         # Objects that an operation above already carries; writes inside need no own operation.
         self._added: dict[int, Any] = {}
         # Operations that put a value, by their path, as long as it leads there.
@@ -86,6 +89,7 @@ class Editor:
         del node[path[-1]]
         # What stood behind it in a list has moved.
         self._puts.clear()
+        self.reshapes += 1
         if id(node) not in self._added:
             self.operations.append({"op": "remove", "path": to_pointer(path)})
 
@@ -114,6 +118,7 @@ class Editor:
             node.append(value)
         self._note_put(node, value, pointer, exists=exists)
         if isinstance(value, (dict, list)):
+            self.reshapes += 1
             self._note_added(value)
 
     def _note_put(self, node: Any, value: object, pointer: str, *, exists: bool) -> None:

@@ -475,7 +475,7 @@ OPTIONS = (
         "most connections held at a time, of which each takes 40 KB; for a new one the one goes"
         " that has been idle for longest",
         # As in `api.connections`.
-        "4096",
+        "2048",
     ),
     Option(
         "jq.deadlineSeconds",

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import make_snapshot
 from tests.unit.admission.builders import make_review
 from webhook.api.app import build_app, build_ops_app
-from webhook.api.connections import MAX_CONNECTIONS
+from webhook.api.limits.connections import MAX_CONNECTIONS
 from webhook.api.runner import GateRunner
 from webhook.api.services import Readiness, Services
 from webhook.mapping.evaluator import JqWorker

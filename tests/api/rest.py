@@ -17,6 +17,7 @@ from tests.api.gate import GateServer
 from tests.builders import make_snapshot
 from webhook.api.app import build_app
 from webhook.api.auth import TokenFile
+from webhook.api.limits.bodies import BodyRoom
 from webhook.api.rest_services import RestServices, ServedKinds
 from webhook.api.services import Readiness, Services
 from webhook.mapping.evaluator import JqWorker
@@ -67,7 +68,7 @@ def _shipped() -> Snapshot:
 class Api:
     """
     Use as `async with`. *documents* stand in the file `given.yaml`, as a person wrote them;
-    *options* are those of `Services`.
+    *room* is for bodies of the API, *options* are those of `Services`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Api:
         directory: Path,
         *documents: Any,
         served: ServedKinds | None = None,
+        room: BodyRoom | None = None,
         **options: Any,
     ) -> None:
         self.policies = directory / "policies"
@@ -102,6 +104,7 @@ class Api:
             access,
             replica="replica-1",
             served=served,
+            bodies=BodyRoom() if room is None else room,
             check_query=lambda source, path: self._jq.check(source, path=path),
         )
         self.services = Services(

@@ -15,6 +15,7 @@ import orjson
 import pytest
 from yarl import URL
 
+from tests.api.door import answer_of
 from tests.api.gate import Gate, GateServer
 from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
@@ -131,6 +132,30 @@ def make_bomb(gibibytes: int) -> bytes:
     head = packer.flush(zlib.Z_FULL_FLUSH)
     part = packer.compress(b" " * 2**24) + packer.flush(zlib.Z_FULL_FLUSH)
     return head + part * (gibibytes * 64)
+
+
+async def test_after_a_packed_body_the_rest_of_one_that_is_refused_is_read_as_ever() -> None:
+    """Else the connection would end with the refusal."""
+
+    def request(body: bytes, content_type: str, more: str = "") -> bytes:
+        head = (
+            f"POST /validate HTTP/1.1\r\nHost: gate\r\nContent-Type: {content_type}\r\n"
+            f"{more}Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    async with Gate(POLICY) as gate, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gate.client.port)
+        writer.write(request(gzip.compress(GOOD), "application/json", "Content-Encoding: gzip\r\n"))
+        assert await answer_of((reader, writer)) == 200
+
+        refused = request(GOOD, "text/plain")
+        writer.write(refused[:-50])
+        assert await answer_of((reader, writer)) == 415
+        writer.write(refused[-50:] + request(GOOD, "application/json"))
+
+        assert await answer_of((reader, writer)) == 200
+        writer.close()
 
 
 @pytest.mark.slow

@@ -19,15 +19,17 @@ from aiohttp.test_utils import make_mocked_request
 from tests.api.gate import Gate
 from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.unit.admission.builders import make_review
-from webhook.api.admission_routes import _patience_s
-from webhook.api.bodies import (
+from webhook.api.admission_routes import _may_wait_s
+from webhook.api.limits.bodies import (
     BIG_BODY_BYTES,
+    FREE_BODY_BYTES,
     LOOK_PERIOD_S,
     MAX_BODY_BYTES,
     SLOW_LOOKS,
     BodyRoom,
     BodyTooLargeError,
     BusyError,
+    LostError,
     SlowBodyError,
     Turns,
     check_plain_size,
@@ -60,6 +62,9 @@ class Sender:
 
     def finish(self) -> None:
         self._content.feed_eof()
+
+    def lose(self) -> None:
+        self._content.set_exception(ConnectionResetError("Connection lost"))
 
     @asynccontextmanager
     async def read(
@@ -124,17 +129,28 @@ async def test_what_is_only_announced_takes_no_room() -> None:
     await end(*tasks)
 
 
-async def test_small_bodies_never_wait() -> None:
+async def test_ordinary_bodies_never_wait() -> None:
     room = BodyRoom(4 * BIG)
-    big, small = Sender(room, 4 * BIG), Sender(room, BIG)
-    for sender, size in ((big, 4 * BIG), (small, BIG)):
+    big, small = Sender(room, 4 * BIG), Sender(room, FREE_BODY_BYTES)
+    for sender, size in ((big, 4 * BIG), (small, FREE_BODY_BYTES)):
         sender.send(size)
         sender.finish()
 
     async with big.read():
         assert room.used_bytes == 4 * BIG
         await small.answer(patience_s=0)
-    assert small.got_bytes == BIG
+    assert small.got_bytes == FREE_BODY_BYTES
+
+
+async def test_what_is_decided_in_the_loop_takes_room_as_well() -> None:
+    """Thousands of bodies of this size that never end would take as much as a few huge ones."""
+    room = BodyRoom()
+    sender = Sender(room, BIG)
+    sender.send(BIG)
+    sender.finish()
+
+    async with sender.read(patience_s=0):
+        assert room.used_bytes == BIG
 
 
 async def test_who_waits_too_long_is_told_so_and_leaves_nothing_behind() -> None:
@@ -188,6 +204,71 @@ async def test_of_those_who_wait_the_newest_comes_first() -> None:
     await asyncio.gather(*tasks)
 
     assert order == [3, 2, 1, 0]
+
+
+async def test_of_many_who_wait_the_oldest_is_refused_for_who_comes() -> None:
+    """Each holds some of his body, and he would not get his turn in time."""
+    room = BodyRoom(4 * BIG, most_waiting=2)
+    senders = [Sender(room, 2 * BIG) for _ in range(4)]
+    for sender in senders:
+        sender.send(2 * BIG)
+        sender.finish()
+
+    async with full(room):
+        tasks = [task(sender.answer()) for sender in senders]
+        await settle()
+        assert [one.done() for one in tasks] == [True, True, False, False]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(result) for result in results[:2]] == [BusyError, BusyError]
+    assert results[2:] == [None, None]
+    assert room.used_bytes == 0
+
+
+async def test_all_that_there_is_room_for_go_on_when_one_is_answered() -> None:
+    room = BodyRoom(4 * BIG)
+    together = asyncio.Barrier(4)
+
+    async def answer() -> None:
+        sender = Sender(room, BIG)
+        sender.send(BIG)
+        sender.finish()
+        async with sender.read():
+            await together.wait()
+
+    async with full(room):
+        tasks = [task(answer()) for _ in range(4)]
+        await settle()
+        assert not together.n_waiting
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+
+
+async def test_one_who_goes_when_it_is_his_turn_passes_it_on() -> None:
+    room = BodyRoom(4 * BIG)
+    stays, goes = (Sender(room, 4 * BIG) for _ in range(2))
+    for sender in (stays, goes):
+        sender.send(4 * BIG)
+        sender.finish()
+
+    async with full(room):
+        tasks = [task(sender.answer()) for sender in (stays, goes)]
+        await settle()
+    # He has been told that he may go on, and has not run since.
+    await end(tasks[1])
+    await asyncio.wait_for(tasks[0], 5)
+    assert (goes.got_bytes, stays.got_bytes, room.used_bytes) == (None, 4 * BIG, 0)
+
+
+async def test_a_body_whose_connection_ends_is_lost_and_not_malformed() -> None:
+    room = BodyRoom()
+    sender = Sender(room, 2 * BIG)
+    sender.send(BIG)
+    reading = task(sender.answer())
+    await settle()
+    sender.lose()
+
+    with pytest.raises(LostError):
+        await reading
+    assert room.used_bytes == 0
 
 
 async def test_no_more_than_one_body_exceeds_the_room() -> None:
@@ -402,7 +483,7 @@ def big_review() -> bytes:
 def test_a_review_waits_for_part_of_its_callers_time(query: str, want_s: float) -> None:
     request = make_mocked_request("POST", f"/mutate{query}")
 
-    assert _patience_s(request.rel_url.raw_query_string) == pytest.approx(want_s)
+    assert _may_wait_s(request.rel_url.raw_query_string) == pytest.approx(want_s)
 
 
 @pytest.mark.slow
@@ -442,7 +523,7 @@ async def test_small_reviews_are_answered_while_a_big_one_is_worked_on() -> None
 
 async def test_a_small_body_that_is_larger_than_it_says_is_refused() -> None:
     content = StreamReader(BaseProtocol(asyncio.get_running_loop()), 2**40)
-    content.feed_data(b" " * (BIG_BODY_BYTES + 1))
+    content.feed_data(b" " * (FREE_BODY_BYTES + 1))
     content.feed_eof()
 
     with pytest.raises(BodyTooLargeError):

@@ -13,14 +13,14 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.api.door import close, make_request, serving
+from tests.api.door import MOST, REQUEST, ask, close, make_request, serving
 from tests.api.full import FullLine, FullRoom
 from tests.api.gate import WIDGET, WIDGET_MAPPING, Gate, make_widget, of_kind, records
 from tests.api.rest import ACME, MAPPINGS, Api
 from tests.builders import make_gvk_policy, make_rule
 from tests.unit.admission.builders import make_review
-from webhook.api.line import Line
-from webhook.errors import JqUnavailableError
+from webhook.api.limits.line import Line
+from webhook.errors import JqBusyError
 from webhook.mapping.evaluator import JqWorker
 
 DOORS = ["/mutate", "/validate"]
@@ -60,8 +60,21 @@ async def test_a_refusal_is_held_back_for_those_who_would_call_again_at_once(
     assert took_s < held_s + 1.0
 
 
+async def test_who_is_refused_and_not_told_yet_keeps_no_place_from_others(tmp_path: Path) -> None:
+    async with serving(tmp_path, line=FullLine()) as door:
+        refused = [await door.enter() for _ in range(MOST)]
+        for caller in refused:
+            caller[1].write(REQUEST)
+        # Refused, and held back for half a second.
+        await asyncio.sleep(0.2)
+        newcomer = await door.enter()
+
+        assert await ask(newcomer) == 503
+        await close(newcomer, *refused)
+
+
 async def test_a_program_that_uses_the_api_is_told_to_come_again(tmp_path: Path) -> None:
-    async with Api(tmp_path, bodies=FullRoom()) as api:
+    async with Api(tmp_path, room=FullRoom()) as api:
         answer = await api.post(MAPPINGS, {"workloadType": ACME})
 
     assert answer.status == 503
@@ -82,7 +95,7 @@ class HeldJq(JqWorker):
         assert begin_until is not None
         self.asked.set()
         if not self.let_go.wait(begin_until - time.monotonic()):
-            raise JqUnavailableError("jq was busy")
+            raise JqBusyError("jq was busy")
         return super().evaluate_paths(sources, document_json, begin_until)
 
 
@@ -93,7 +106,7 @@ async def test_who_can_not_wait_for_jq_is_refused_while_he_still_listens(
     jq = HeldJq()
     async with Gate(POLICY, WIDGET_MAPPING, jq=jq) as gate:
         begun = time.monotonic()
-        answer = await gate.post("/validate?timeout=1s", BODY)
+        answer = await gate.post("/validate?timeout=3s", BODY)
         took_s = time.monotonic() - begun
         series = await gate.series()
         jq.let_go.set()
@@ -101,10 +114,24 @@ async def test_who_can_not_wait_for_jq_is_refused_while_he_still_listens(
         assert answer.status == 503
         message = "too many reviews that need jq at once"
         assert await answer.json() == {"code": 503, "message": message}
-    assert 0.5 < took_s < 1.0
+    assert 1.5 < took_s < 3.0
     assert ("gatewright_requests_rejected_total", (("reason", "busy"),)) in series
     # Nothing was decided, and nothing failed.
     assert not records(log.getvalue().splitlines())
+
+
+class BusyJq(JqWorker):
+    """One that has no time for this question, whatever time the caller has."""
+
+    def evaluate_paths(self, *_args: Any, **_kw: Any) -> Any:
+        raise JqBusyError("jq was busy")
+
+
+async def test_who_has_time_left_is_refused_as_well_where_jq_has_none() -> None:
+    async with Gate(POLICY, WIDGET_MAPPING, jq=BusyJq()) as gate:
+        answer = await gate.post("/validate?timeout=5s", BODY)
+
+        assert answer.status == 503
 
 
 @pytest.mark.slow
@@ -139,15 +166,19 @@ async def test_nothing_is_decided_for_who_hung_up_while_jq_was_asked(
 
 
 class CountedLine(Line):
-    """One that counts turns."""
+    """One that counts turns, and knows who had them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.turns: list[str] = []
+        self.peers: set[str] = set()
 
-    async def wait_turn(self, *, wait_until: float, is_gone: Callable[[], bool]) -> None:
+    async def wait_turn(
+        self, *, wait_until: float, is_gone: Callable[[], bool], peer: Callable[[], str]
+    ) -> None:
         self.turns.append("new")
-        await super().wait_turn(wait_until=wait_until, is_gone=is_gone)
+        self.peers.add(peer())
+        await super().wait_turn(wait_until=wait_until, is_gone=is_gone, peer=peer)
 
     async def return_for_turn(self, *, is_gone: Callable[[], bool]) -> None:
         self.turns.append("returned")
@@ -163,3 +194,14 @@ async def test_with_the_answers_of_jq_a_review_takes_a_turn_again() -> None:
         assert (await gate.post("/validate", BODY)).status == 200
 
     assert line.turns == ["new", "new", "returned"]
+
+
+async def test_who_waits_does_so_by_the_address_that_he_calls_from() -> None:
+    line = CountedLine()
+    async with Gate(POLICY, WIDGET_MAPPING, line=line) as gate:
+        await gate.post("/validate", BODY)
+        # Said by whoever writes the request, who may say what he likes.
+        told = {"X-Forwarded-For": "10.0.0.9", "Forwarded": "for=10.0.0.9"}
+        await gate.post("/validate", BODY, **told)
+
+    assert line.peers == {"127.0.0.1"}

@@ -25,8 +25,8 @@ from tests.api.door import (
     serving,
 )
 from webhook.api import site as module
-from webhook.api.connections import Connections
-from webhook.api.line import Line
+from webhook.api.limits.connections import Connections
+from webhook.api.limits.line import Line
 from webhook.telemetry.metrics import Metrics
 
 
@@ -251,9 +251,11 @@ class HeldUp(Line):
         super().__init__()
         self.open = asyncio.Event()
 
-    async def wait_turn(self, *, wait_until: float, is_gone: Callable[[], bool]) -> None:
+    async def wait_turn(
+        self, *, wait_until: float, is_gone: Callable[[], bool], peer: Callable[[], str]
+    ) -> None:
         await self.open.wait()
-        await super().wait_turn(wait_until=wait_until, is_gone=is_gone)
+        await super().wait_turn(wait_until=wait_until, is_gone=is_gone, peer=peer)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -292,6 +294,9 @@ async def test_who_has_not_sent_all_of_it_is_ended_for_a_crowd(tmp_path: Path) -
         silent = [await door.knock() for _ in range(MOST)]
 
         assert await is_ended(caller)
+        # It is not he who has done something wrong.
+        await until(lambda: rejected(door, "gone") == 1)
+        assert rejected(door, "malformed") == 0
         await close(caller, *silent)
 
 
@@ -387,6 +392,10 @@ async def test_without_files_an_idle_connection_goes_for_who_comes(tmp_path: Pat
             assert missing_files(door) == 1
             assert await is_ended(idle)
             await close(stream, idle)
+
+
+def rejected(door: Door, reason: str) -> float:
+    return door.counted("gatewright_requests_rejected_total", reason=reason)
 
 
 def missing_files(door: Door) -> float:

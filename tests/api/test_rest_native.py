@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.rest import TRAININGS, Api
 from tests.builders import make_workload_policy
-from webhook.api.native_policy_places import TYPES
+from webhook.api.rest.native_policy_places import TYPES
 
 TENANT: dict[str, Any] = {
     "meta": {"name": "Guard rails", "scope": "tenant"},
@@ -287,6 +287,7 @@ async def test_a_policy_of_the_system_is_shown_and_replaced_by_one_of_its_scope(
 
     assert shipped["meta"]["scope"] == "system"
     assert refused.status == 409
+    assert refused.details == f"{shipped['meta']['name']} is a system policy; it can't be changed"
     assert replaced.status == 201
     effective = replaced.body["effective"]["rules"]["terminationGracePeriodSeconds"]
     assert effective["max"] == 600

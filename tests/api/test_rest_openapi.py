@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.api.rest import ADMIN, Api
-from webhook.api.openapi import OPERATIONS, build_openapi
+from webhook.api.rest.openapi import OPERATIONS, build_openapi
 
 # For each operation, valid and invalid requests; so many that all of them take some seconds.
 EXAMPLES = 2

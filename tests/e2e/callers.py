@@ -111,9 +111,12 @@ class Connection:
         self._goes_on = True
 
     @classmethod
-    async def open(cls, port: int, host: str, context: ssl.SSLContext) -> Self:
+    async def open(
+        cls, port: int, host: str, context: ssl.SSLContext, source: str = "127.0.0.1"
+    ) -> Self:
+        """*source* is the address that it comes from."""
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=context, server_hostname=host
+            "127.0.0.1", port, ssl=context, server_hostname=host, local_addr=(source, 0)
         )
         return cls(port, reader, writer, context)
 

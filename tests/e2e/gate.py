@@ -38,6 +38,10 @@ class Gate:
         self._process: Process | None = None
 
     @property
+    def port(self) -> int:
+        return self._port
+
+    @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self._port}"
 

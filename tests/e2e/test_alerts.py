@@ -84,6 +84,11 @@ CASES = {
         "",
         ["GatewrightShedsRequests"],
     ),
+    "connections-are-shed": (
+        [counter("gatewright_connections_shed_total", 'outcome="ended"')],
+        "",
+        ["GatewrightShedsConnections"],
+    ),
     "a-document-is-broken": (
         [counter("gatewright_document_problems", 'severity="error"', "1x120")],
         "",

@@ -350,8 +350,9 @@ def test_a_leader_that_is_killed_has_a_successor_who_puts_right_what_broke_meanw
         without_s = time.monotonic() - killed_at
         wait_until(lambda: installed.entries() == right, PATIENCE_S, "the registration")
 
-    # It ran out under the eyes of the others, who look at it now and then: twice that.
-    assert without_s < timing.duration + 3 * timing.retry
+    # It ran out under the eyes of the others, who look at it now and then: twice that, and the rest
+    # is for a machine that does other things too.
+    assert without_s < timing.duration + 5 * timing.retry
     goes_on(installed, replicas)
 
 

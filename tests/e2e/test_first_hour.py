@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.controlplane.wait import wait_until
 from tests.e2e.gate import PROJECT
 
+EXAMPLES = PROJECT / "examples"
+
 
 def test_the_demo_ends_well_and_shows_both_outcomes() -> None:
     done = subprocess.run(
@@ -29,6 +31,26 @@ def test_the_demo_ends_well_and_shows_both_outcomes() -> None:
     assert "this-is-never-printed" not in done.stdout + done.stderr
 
 
+def submitted() -> list[str]:
+    """The examples of workloads. The others are policies, which the playground has as files."""
+    directories = ("workloads", "one-policy", "native", "mappings")
+    files = [each for name in directories for each in (EXAMPLES / name).glob("*.yaml")]
+    found = sorted(str(file.relative_to(PROJECT)) for file in files if file.name != "policy.yaml")
+    assert "examples/one-policy/rayjob.yaml" in found
+    return found
+
+
+def run_in(line: str, command: str) -> subprocess.CompletedProcess[str]:
+    """*command* as a newcomer types it, after the *line* that the playground prints."""
+    return subprocess.run(
+        ["bash", "-c", f"{line}; {command}"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def test_the_playground_refuses_an_example_and_leaves_nothing(tmp_path: Path) -> None:
     output = tmp_path / "out.txt"
     with output.open("w") as file:
@@ -44,14 +66,11 @@ def test_the_playground_refuses_an_example_and_leaves_nothing(tmp_path: Path) ->
             lambda: re.findall(r"export KUBECONFIG=.*", output.read_text()), 120, "the playground"
         )
         applied = {
-            name: subprocess.run(
-                ["bash", "-c", f"{line}; kubectl apply -f examples/workloads/{name}.yaml"],
-                cwd=PROJECT,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            name: run_in(line, f"kubectl apply -f examples/workloads/{name}.yaml")
             for name in ("pytorchjob-greedy", "pytorchjob-forgetful")
+        }
+        tried = {
+            file: run_in(line, f"kubectl apply --dry-run=server -f {file}") for file in submitted()
         }
     finally:
         playground.send_signal(signal.SIGINT)
@@ -62,5 +81,12 @@ def test_the_playground_refuses_an_example_and_leaves_nothing(tmp_path: Path) ->
     assert refused.returncode != 0
     assert "replicas [worker]: above the maximum, got 64; ≤ 8" in refused.stderr
     assert stored.returncode == 0, stored.stderr
+    # Each may be refused, but by the gate: none has a kind that is not there.
+    unknown = {
+        file: done.stderr
+        for file, done in tried.items()
+        if done.returncode != 0 and "denied the request" not in done.stderr
+    }
+    assert unknown == {}
     kubeconfig = Path(re.findall(r"KUBECONFIG='?([^ ']+)", line)[0])
     assert not kubeconfig.parent.exists()

@@ -14,8 +14,10 @@ from tests.builders import JsonObject
 from tests.controlplane.run import ControlPlane
 from tests.controlplane.wait import wait_until
 
-# What an API server waits for an answer by the settings that we recommend.
-TIMEOUT_S = 5
+# What an API server waits for an answer by the settings that we recommend, and here: kubectl alone
+# takes some tenths of a second, and the machine may do other things too.
+RECOMMENDED_S = 5
+TIMEOUT_S = 2 * RECOMMENDED_S
 IN_USE_S = 30.0
 NAME = "refusals.gatewright.test"
 LABELS = {"refusals": "test"}
@@ -88,5 +90,4 @@ async def test_what_is_refused_for_too_much_to_do_is_one_call_and_answered_at_on
     assert NAME in told
     assert UNAVAILABLE in told
     assert refused(door) - before == 1
-    # kubectl alone takes some tenths of a second.
-    assert took_s < TIMEOUT_S / 2
+    assert took_s < RECOMMENDED_S

@@ -112,7 +112,7 @@ def test_a_server_that_recovers_late_is_found() -> None:
     ("bounds", "least", "half_s"),
     [
         pytest.param(BRIEF_BOUNDS, 500, 2.0, id="of-some-seconds"),
-        pytest.param(JQ_BOUNDS, 400, 2.5, id="where-jq-is-needed"),
+        pytest.param(JQ_BOUNDS, 300, 2.5, id="where-jq-is-needed"),
     ],
 )
 def test_other_runs_may_be_worse_and_not_bad(bounds: Bounds, least: int, half_s: float) -> None:

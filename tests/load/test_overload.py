@@ -18,7 +18,7 @@ from tests.builders import make_gvk_policy, make_pod, make_rule
 from tests.controlplane.wait import wait_until
 from tests.e2e.callers import TIMEOUT_S
 from tests.e2e.gate import PROJECT, Gate
-from tests.load.crowd import SPARE_FILES, files_at_most
+from tests.load.crowds import OPENED_WITHIN_S, crowded, most_connections
 from tests.load.overload import (
     BRIEF_BOUNDS,
     JQ_BOUNDS,
@@ -29,7 +29,7 @@ from tests.load.overload import (
     recovery_s,
 )
 from tests.unit.admission.builders import UID, make_review
-from webhook.api.connections import MAX_CONNECTIONS
+from webhook.api.limits.connections import MAX_CONNECTIONS
 
 # Each of them costs this process a file, too.
 CROWD = 500
@@ -39,12 +39,16 @@ FEW = 400
 # Calling again as soon as they are answered, also by a refusal.
 IMPATIENT = 400
 
-# Of two programs, as each of them costs a file there.
-MANY, PROGRAMS = 10_000, 2
+# Who floods the port from an address of his own, and what is left of the reviews of others at least.
+FLOODING, FLOODED_FROM = 1000, "127.0.0.2"
+LEAST_ANSWERED = 0.9
+# So many refusals tell that there is too much to do.
+REFUSED = 500
+
+MANY = 10_000
 # As many as are held by default, of 40 KB each, and what is around them.
 MOST_MANY_MIB = 250.0
 OTHER_FILES = 100
-OPENED_WITHIN_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,7 @@ def test_at_twice_the_rate_some_are_shed_and_no_decision_is_lost(gate: Gate) -> 
     assert not faults(outcome, recorded(gate), recovered_s, BRIEF_BOUNDS), str(outcome)
     assert outcome.reviews.reasons == {"too many reviews at once"}
     # Operators see it.
-    assert samples(gate)['gatewright_requests_rejected_total{reason="busy"}'] >= outcome.shed
+    assert busy(gate) >= outcome.shed
 
 
 def test_at_twice_the_rate_that_jq_can_answer_the_same_holds(gate: Gate) -> None:
@@ -110,6 +114,40 @@ def test_callers_who_call_again_at_once_leave_the_server_its_time(gate: Gate) ->
 
     assert set(many.statuses) <= {200, 503}
     assert many.answered_per_s > 0.4 * few.answered_per_s
+
+
+@contextmanager
+def flooded(gate: Gate) -> Iterator[None]:
+    """*FLOODING* impatient callers are there, and some have been refused."""
+    ca_file = gate.directory / "certificates" / "ca.crt"
+    refused = busy(gate)
+    program = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tests.load.impatient", str(gate.port), str(ca_file)),
+            *(str(FLOODING), FLOODED_FROM),
+        ],
+        cwd=PROJECT,
+    )
+    try:
+        wait_until(lambda: busy(gate) > refused + REFUSED, OPENED_WITHIN_S, "a flood")
+        yield
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_who_floods_the_port_from_another_address_keeps_nobody_from_an_answer(gate: Gate) -> None:
+    """Turns go round the addresses that call."""
+    body = orjson.dumps(make_review(object=make_pod(), uid=UID))
+    with flooded(gate):
+        refused = busy(gate)
+        few = call_for(gate, 3.0, at_once=4, body=body)
+        refused_meanwhile = busy(gate) - refused
+
+    assert few.statuses[200] >= LEAST_ANSWERED * few.statuses.total(), few.statuses
+    assert few.within_s(200, 0.5) < TIMEOUT_S / 2
+    # They did not stop.
+    assert refused_meanwhile > few.statuses[503]
 
 
 @contextmanager
@@ -162,37 +200,11 @@ def test_who_hangs_up_without_an_answer_leaves_nothing_behind(small_gate: Gate) 
     assert after <= before + 20
 
 
-@contextmanager
-def idle_connections(gate: Gate, count: int) -> Iterator[int]:
-    """*count* connections over TLS that are idle, or as many as this machine allows."""
-    port, ca = gate.url.rpartition(":")[2], gate.directory / "certificates" / "ca.crt"
-    each = str(count // PROGRAMS)
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.load.crowd", port, str(ca), each],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=PROJECT,
-        )
-        for _ in range(PROGRAMS)
-    ]
-    try:
-        opened = 0
-        for program in programs:
-            assert program.stdout is not None
-            opened += int(program.stdout.readline())
-        yield opened
-    finally:
-        for program in programs:
-            program.communicate(timeout=OPENED_WITHIN_S)
-
-
 def test_ten_thousand_connections_are_borne(gate: Gate) -> None:
     """Those that have been idle for longest are ended, so that there is room for who has work."""
-    allowed = PROGRAMS * (files_at_most() - SPARE_FILES)
     files_before, mib_before = open_files(gate), gate.resident_mib
-    with idle_connections(gate, MANY) as opened:
-        assert opened == min(MANY, allowed)
+    with crowded(gate, MANY) as opened:
+        assert opened == min(MANY, most_connections())
         # Else there was nobody to end.
         assert opened > MAX_CONNECTIONS
         reviews = call_for(gate, 0.5)
@@ -205,6 +217,11 @@ def test_ten_thousand_connections_are_borne(gate: Gate) -> None:
     wait_until(
         lambda: open_files(gate) <= files_before + 20, TIMEOUT_S, "the connections to be closed"
     )
+
+
+def busy(gate: Gate) -> float:
+    """How many it has refused as it had too much to do."""
+    return samples(gate).get('gatewright_requests_rejected_total{reason="busy"}', 0.0)
 
 
 def open_files(gate: Gate) -> float:

@@ -19,6 +19,9 @@ POLICY = make_gvk_policy(make_rule("hostNetwork", "podSpec", {"options": [False]
 # What an API server waits for an answer by the settings that we recommend.
 TIMEOUT_S = 5.0
 
+# By when all slow callers sit there. Up to 400 MB are on their way.
+SIT_TIMEOUT_S = 10.0
+
 HEAD = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: gate\r\nContent-Type: application/json\r\n"
 LONG = HEAD + b"Content-Length: 8000000\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -39,27 +42,36 @@ SLOW = {
 }
 
 
+async def wait_until_quiet(gate: Gate) -> None:
+    """Return when nothing more of what was sent comes in."""
+    before_bytes, now_bytes = -1, gate.services.bodies.used_bytes
+    async with asyncio.timeout(SIT_TIMEOUT_S):
+        while before_bytes != now_bytes:
+            before_bytes = now_bytes
+            await asyncio.sleep(0.3)
+            now_bytes = gate.services.bodies.used_bytes
+
+
 @asynccontextmanager
 async def slow_callers(gate: Gate, sent: bytes, count: int) -> AsyncIterator[None]:
     """*count* callers that send *sent*, then nothing, and stay."""
+    opening = [asyncio.open_connection("127.0.0.1", gate.client.port) for _ in range(count)]
+    writers = [writer for _, writer in await asyncio.gather(*opening)]
 
-    async def call() -> None:
-        _, writer = await asyncio.open_connection("127.0.0.1", gate.client.port)
-        try:
-            writer.write(sent)
-            await writer.drain()
-            await asyncio.Event().wait()
-        finally:
-            writer.close()
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        await writer.drain()
 
-    callers = [asyncio.create_task(call()) for _ in range(count)]
+    senders = [asyncio.create_task(send(writer)) for writer in writers]
     try:
-        await asyncio.sleep(0.5)
+        await wait_until_quiet(gate)
         yield
     finally:
-        for caller in callers:
-            caller.cancel()
-        await asyncio.gather(*callers, return_exceptions=True)
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+        for writer in writers:
+            writer.close()
 
 
 def review_of(size_bytes: int) -> bytes:

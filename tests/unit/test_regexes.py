@@ -192,7 +192,7 @@ MADE_WHERE_USED = {
     ("webhook.model.globs", "_compile_part"),
     ("webhook.policy.native.shape", "_leaf"),
     ("webhook.model.rightsizing.spec_values", "_named"),
-    ("webhook.api.body_paths", "_speller"),
+    ("webhook.api.rest.body_paths", "_speller"),
 }
 
 

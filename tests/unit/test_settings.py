@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from webhook.api.bodies import MAX_BODY_BYTES
-from webhook.api.connections import MAX_CONNECTIONS
+from webhook.api.limits.bodies import MAX_BODY_BYTES
+from webhook.api.limits.connections import MAX_CONNECTIONS
 from webhook.errors import SettingsError
 from webhook.model.settings import EngineSettings
 from webhook.settings import (

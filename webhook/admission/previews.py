@@ -113,7 +113,7 @@ def _given(
     and what a submitter writes was told there. Where jq computes values, they are not told apart:
     nobody asks it about an object that nobody has submitted.
     """
-    if not plan.is_enforced or plan.expressions:
+    if not plan.is_enforced or plan.may_ask_late:
         return frozenset()
     without = copy.deepcopy(document)
     taken: dict[Path, Any] = {}

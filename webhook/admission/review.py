@@ -178,7 +178,7 @@ def _enforce(
     )
     previews_again = is_review and bool(plan.previews)
     # What jq has yet to be asked may turn up when half is written.
-    may_ask = bool(plan.expressions or unanswered) or previews_again or injection is not None
+    may_ask = plan.may_ask_late or bool(unanswered) or previews_again or injection is not None
     edited = copy.deepcopy(document) if may_ask else document
     enforcer = enforce(plan, request, edited, answers, fills_in=phase.fills_in)
     if previews_again:

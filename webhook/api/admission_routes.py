@@ -25,12 +25,19 @@ from webhook.admission.review import may_inject
 from webhook.admission.review import review as decide
 from webhook.admission.rightsizing import is_about_rightsizing, judge_rightsizing
 from webhook.admission.texts import to_json
-from webhook.api.bodies import BIG_BODY_BYTES, BusyError, encoding_of, read_small
 from webhook.api.document_reviews import judge_document
-from webhook.api.line import GoneError, patience_s
+from webhook.api.limits.bodies import (
+    BIG_BODY_BYTES,
+    FREE_BODY_BYTES,
+    BusyError,
+    encoding_of,
+    read_small,
+)
+from webhook.api.limits.line import GoneError, patience_s
 from webhook.api.problems import message_of, problem, status_of
+from webhook.api.runner import count_as_answered
 from webhook.api.services import SERVICES, Services
-from webhook.errors import EvaluationError, JqUnavailableError
+from webhook.errors import EvaluationError, JqBusyError
 from webhook.mapping.answers import (
     MAX_ROUNDS,
     NO_ANSWERS,
@@ -56,9 +63,9 @@ _TIMEOUT = re.compile(r"([0-9]{1,4})s")
 MAX_TIMEOUT_S = 30.0
 DEFAULT_TIMEOUT_S = 5.0
 # Of the caller's time, for waiting. A review of the largest object takes about a second.
-PATIENCE_RATIO = 0.6
-# Before a refusal is sent, and of that time at most. Whoever calls again as soon as he has it would
-# otherwise take the time of the others with nothing but refusals.
+WAITING_RATIO = 0.6
+# Before a refusal is sent, and of the time for waiting at most: a tenth of the caller's. Whoever
+# calls again as soon as he has it would else take the time of the others with refusals alone.
 HELD_S = 0.5
 HELD_RATIO = 1 / 6
 
@@ -70,10 +77,17 @@ routes = web.RouteTableDef()
 
 @dataclass(slots=True)
 class _Caller:
-    # Whether there is a reason to go on for him.
-    is_gone: Callable[[], bool]
+    http: web.Request
     # How long he may wait for others; a time of the event loop.
     wait_until: float
+
+    def is_gone(self) -> bool:
+        """Whether there is no reason to go on for him."""
+        return self.http.transport is None
+
+    def peer(self) -> str:
+        """The address that he calls from."""
+        return self.http.remote or ""
 
 
 @routes.post("/mutate")
@@ -96,8 +110,13 @@ async def _answer_or_hold(http: web.Request, phase: Phase) -> web.Response:
         # What it came through holds the body.
         busy = error.with_traceback(None)
     if not http.app[SERVICES].readiness.draining:
-        await asyncio.sleep(min(HELD_S, HELD_RATIO * _patience_s(http.rel_url.raw_query_string)))
-    raise busy
+        count_as_answered(http)
+        await asyncio.sleep(min(HELD_S, HELD_RATIO * _may_wait_s(http.rel_url.raw_query_string)))
+    try:
+        raise busy
+    finally:
+        # Its traceback will hold this frame: with the name, that is a cycle for each refusal.
+        del busy
 
 
 async def _answer(http: web.Request, phase: Phase) -> web.Response:
@@ -113,12 +132,10 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
     # Of what is packed, the length says little.
     announced_bytes = http.content_length if encoding in ("", "identity") else None
     now = asyncio.get_running_loop().time()
-    caller = _Caller(
-        lambda: http.transport is None, now + _patience_s(http.rel_url.raw_query_string)
-    )
+    caller = _Caller(http, now + _may_wait_s(http.rel_url.raw_query_string))
     with services.metrics.reviews_running.track_inprogress():
         if announced_bytes is not None and announced_bytes <= min(
-            BIG_BODY_BYTES, services.max_body_bytes
+            FREE_BODY_BYTES, services.max_body_bytes
         ):
             body = await read_small(http.content, services.read_timeout_s)
             await _turn(services, caller)
@@ -134,21 +151,25 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
                 await _turn(services, caller)
                 return await _review(decode_review(body), phase, services, started, caller)
             async with services.big_turns.take(wait_until=caller.wait_until):
+                if caller.is_gone():
+                    raise GoneError
                 review = await _run(services.big_thread, decode_review, body)
                 return await _review(review, phase, services, started, caller, services.big_thread)
 
 
 def _turn(services: Services, caller: _Caller) -> Awaitable[None]:
     """When what takes processor time may be done for *caller*, here and now."""
-    return services.line.wait_turn(wait_until=caller.wait_until, is_gone=caller.is_gone)
+    return services.line.wait_turn(
+        wait_until=caller.wait_until, is_gone=caller.is_gone, peer=caller.peer
+    )
 
 
 @lru_cache(maxsize=64)
-def _patience_s(query: str) -> float:
+def _may_wait_s(query: str) -> float:
     """How long this review may wait for others, so that an answer still finds its caller."""
     found = _TIMEOUT.fullmatch(parse_qs(query).get("timeout", [""])[0])
     caller_s = float(found[1]) if found else DEFAULT_TIMEOUT_S
-    return PATIENCE_RATIO * min(caller_s, MAX_TIMEOUT_S)
+    return WAITING_RATIO * min(caller_s, MAX_TIMEOUT_S)
 
 
 async def _review(
@@ -167,7 +188,8 @@ async def _review(
     request = review.request
     snapshot: Snapshot | None = None
     decision: Decision | None = None
-    error: Exception | None = None
+    # Names, and not the error: its traceback holds this frame, and the frame would hold it.
+    error_name, failure = "", None
     try:
         snapshot = services.current.snapshot
         if is_about_rightsizing(request):
@@ -182,17 +204,18 @@ async def _review(
     except (BusyError, GoneError):
         # Nothing was decided, so that there is nothing to record.
         raise
-    except Exception as e:
-        error = e
+    except Exception as error:
+        error_name = type(error).__name__
+        # The uid finds it in the log; the answer has no review that could carry it.
+        failure = problem(status_of(error), f"{message_of(error)} (uid {request.uid[:64]})")
         log.exception(
             "review failed", extra={"uid": request.uid[:64], "revision": _revision(snapshot)}
         )
 
     duration_s = time.perf_counter() - started
-    _record(request, decision, phase, services, snapshot, duration_s, error)
-    if error is not None:
-        # The uid finds it in the log; the answer has no review that could carry it.
-        return problem(status_of(error), f"{message_of(error)} (uid {request.uid[:64]})")
+    _record(request, decision, phase, services, snapshot, duration_s, error_name)
+    if failure is not None:
+        return failure
     return web.Response(body=answer, content_type="application/json")
 
 
@@ -214,7 +237,7 @@ async def _decide(
         unanswered = first.with_traceback(None)
     answers = NO_ANSWERS
     longest_s = patience_s(caller.wait_until, asyncio.get_running_loop().time())
-    with services.jq_threads.one(patience_s=longest_s):
+    with services.jq_threads.one(patience_s=longest_s, peer=caller.peer()):
         for _ in range(MAX_ROUNDS - 1):
             answers = await _ask(review.request, unanswered, answers, services, caller)
             if thread is None:
@@ -272,9 +295,9 @@ async def _ask(
     document = request.object or {}
     work = partial(ask_jq, services.jq, document, unanswered, answers, begin_until)
     try:
-        return await services.jq_threads.run(work, is_gone=caller.is_gone)
+        return await services.jq_threads.run(work, is_gone=caller.is_gone, peer=caller.peer())
     except EvaluationError as error:
-        if isinstance(error, JqUnavailableError) and time.monotonic() >= begin_until:
+        if isinstance(error, JqBusyError):
             raise services.jq_threads.busy() from None
         services.metrics.query_failures.inc()
         if not unanswered.is_optional:
@@ -289,7 +312,7 @@ def _record(
     services: Services,
     snapshot: Snapshot | None,
     duration_s: float,
-    error: Exception | None,
+    error_name: str,
 ) -> None:
     services.metrics.observe_review(
         phase=phase.value,
@@ -306,7 +329,7 @@ def _record(
         branch=snapshot.branch(request.namespace) if snapshot else Branch(),
         snapshot=_revision(snapshot),
         duration_s=duration_s,
-        error=type(error).__name__ if error else "",
+        error=error_name,
     )
     decisions.info("review answered", extra={"fields": record})
     if services.rest is not None:

@@ -7,10 +7,13 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from webhook.api import (
-    admission_routes,
+from webhook.api import admission_routes, health_routes
+from webhook.api.auth import UnauthorizedError
+from webhook.api.limits.bodies import BusyError, LostError
+from webhook.api.limits.line import GoneError
+from webhook.api.problems import details_of, message_of, problem, status_of
+from webhook.api.rest import (
     decision_routes,
-    health_routes,
     mapping_routes,
     native_policy_routes,
     openapi_routes,
@@ -18,10 +21,6 @@ from webhook.api import (
     registry_routes,
     review_routes,
 )
-from webhook.api.auth import UnauthorizedError
-from webhook.api.bodies import BusyError
-from webhook.api.line import GoneError
-from webhook.api.problems import details_of, message_of, problem, status_of
 from webhook.api.services import SERVICES, Services
 from webhook.telemetry.metrics import Rejection
 
@@ -85,7 +84,7 @@ async def count_and_contain(request: web.Request, handler: Handler) -> web.Strea
         # Raised by the framework: no such path, no such method, body too large.
         allowed = {"Allow": e.headers["Allow"]} if "Allow" in e.headers else None
         response = problem(e.status, headers=allowed, details="" if is_api else None)
-    except (BusyError, GoneError) as e:
+    except (BusyError, GoneError, LostError) as e:
         response = _refuse(e, is_api=is_api)
         # Not by its status, which `/readyz` answers as well.
         reason = Rejection.BUSY if isinstance(e, BusyError) else Rejection.GONE

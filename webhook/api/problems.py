@@ -9,8 +9,8 @@ from aiohttp import web
 
 from webhook.admission.texts import clean
 from webhook.api.auth import ForbiddenError, UnauthorizedError
-from webhook.api.bodies import BodyTooLargeError, BusyError, SlowBodyError
-from webhook.api.line import GoneError
+from webhook.api.limits.bodies import BodyTooLargeError, BusyError, LostError, SlowBodyError
+from webhook.api.limits.line import GoneError
 from webhook.errors import (
     ConflictError,
     DecodeError,
@@ -68,6 +68,7 @@ STATUS_BY_ERROR: dict[type[Exception], int] = {
     MediaTypeError: 415,
     BusyError: 503,
     GoneError: 503,
+    LostError: 503,
     StoreError: 503,
     KubeError: 503,
     # Ours: the cluster's failurePolicy decides. `allowed: false` would overrule an

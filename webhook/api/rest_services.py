@@ -10,6 +10,7 @@ from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from webhook.api.auth import Authenticator, Authorizer
+from webhook.api.limits.bodies import MAX_PLAIN_BYTES, BodyRoom, Turns
 from webhook.api.recent_decisions import RecentDecisions
 from webhook.store.compile.inputs import QueryCheck
 from webhook.store.source import DocumentStore
@@ -43,7 +44,14 @@ class RestServices:
     decisions: RecentDecisions = field(default_factory=RecentDecisions)
     # One change is checked and written before the next one is looked at.
     writes: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # Where changes are compiled and submissions tried, so that reviews are answered meanwhile.
+    # Of its own: many bodies that are here and wait for their turn must not take the room of
+    # reviews. The largest that there is, or many of a usual size; and one more.
+    bodies: BodyRoom = field(default_factory=lambda: BodyRoom(MAX_PLAIN_BYTES))
+    # Large bodies come one by one, so that of the turns that admission has for such as well
+    # (`Services.big_turns`) one is left to it, whatever is done here and for however long.
+    big_turns: Turns = field(default_factory=lambda: Turns(1))
+    # Where changes are compiled, submissions tried and lists made, so that reviews are answered
+    # meanwhile.
     # One thread, as there is one interpreter lock.
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "rest"))
 

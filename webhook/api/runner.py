@@ -6,11 +6,11 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from aiohttp import web
+from aiohttp import web, web_protocol
 from aiohttp.hdrs import CONTENT_ENCODING
 from aiohttp.http_exceptions import HttpProcessingError
 
-from webhook.api.connections import Connections
+from webhook.api.limits.connections import Connections
 from webhook.api.problems import problem
 from webhook.api.services import SERVICES
 from webhook.telemetry.metrics import OTHER, Metrics, Rejection
@@ -19,9 +19,14 @@ from webhook.telemetry.metrics import OTHER, Metrics, Rejection
 _CALLERS_FAULTS = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
 
 
-# What a connection may send ahead of its handler is twice this much. A quarter of the library's
-# own, which costs no time and, with fifty callers who wait for room, saves 50 MB.
-READ_AHEAD_BYTES = 64 * 1024
+# Requests that a connection may have here at a time: one that is answered, or soon will be, and one
+# that is sent ahead. API servers send none ahead. The library takes 32, with the body of each.
+web_protocol.MAX_MSG_QUEUE_SIZE = 2
+# What a connection may send ahead of its handler is twice this much: a sixteenth of the library's
+# own, for those who wait for room.
+READ_AHEAD_BYTES = 16 * 1024
+# The same before TLS, where it is 256 KiB by default: once there is anything, no more is read.
+_READ_AHEAD_OF_TLS_BYTES = 1
 
 
 class GateRunner(web.AppRunner):
@@ -62,6 +67,8 @@ class GateRunner(web.AppRunner):
 
         async def handle_in_our_words(request: web.BaseRequest) -> web.StreamResponse:
             connection = request.protocol
+            if isinstance(connection, _Connection):
+                connection.linger(is_packed=CONTENT_ENCODING in request.headers)
             is_whole = request.content.is_eof()
             connections.begin(connection, is_whole=is_whole)
             if not is_whole:
@@ -74,8 +81,6 @@ class GateRunner(web.AppRunner):
                 return problem(e.status, headers=_SERVER)
             finally:
                 connections.done(connection)
-                if CONTENT_ENCODING in request.headers and isinstance(connection, _Connection):
-                    connection.leave_the_rest()
 
         return _Server(
             handle_in_our_words,
@@ -87,6 +92,12 @@ class GateRunner(web.AppRunner):
 
 
 _SERVER = {"Server": "gatewright"}
+
+
+def count_as_answered(request: web.BaseRequest) -> None:
+    """What is left to do for *request* is no reason to keep its connection."""
+    if isinstance(request.protocol, _Connection):
+        request.protocol.count_as_answered()
 
 
 class _Server(web.Server):
@@ -116,7 +127,7 @@ class _Server(web.Server):
 
 
 class _Connection(web.RequestHandler):
-    __slots__ = ("_held", "_metrics")
+    __slots__ = ("_held", "_lingers_s", "_metrics")
 
     def __init__(
         self, server: web.Server, *, metrics: Metrics, connections: Connections, **options: Any
@@ -124,19 +135,34 @@ class _Connection(web.RequestHandler):
         super().__init__(server, **options)
         self._metrics = metrics
         self._held = connections
+        self._lingers_s = self._lingering_time
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        # Only those of TLS have it.
+        limit = getattr(transport, "set_read_buffer_limits", None)
+        if limit is not None:
+            limit(_READ_AHEAD_OF_TLS_BYTES)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._held.leave(self)
         super().connection_lost(exc)
+        # They hold the connection, and it them: megabytes, until the collector looks. Whoever waits
+        # for the first of them takes that before.
+        asyncio.get_running_loop().call_soon(self._messages.clear)
 
-    def leave_the_rest(self) -> None:
+    def count_as_answered(self) -> None:
+        """It may be ended for somebody else from now on."""
+        self._held.done(self)
+
+    def linger(self, *, is_packed: bool) -> None:
         """
-        End with the answer, whatever of the body is still to come.
+        Read what is left of the request's body after the answer, unless it *is_packed*.
 
         The library would read it for ten seconds, and unpack it: seconds of work for what is a
-        thousandth of that when it is sent.
+        thousandth of that when it is sent. So the connection ends, if there is anything left.
         """
-        self._lingering_time = 0.0
+        self._lingering_time = 0.0 if is_packed else self._lingers_s
 
     def handle_error(
         self,

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from webhook.api.bodies import MAX_BODY_BYTES, BodyRoom, Turns
-from webhook.api.line import Line
+from webhook.api.limits.bodies import MAX_BODY_BYTES, BodyRoom, Turns
+from webhook.api.limits.line import Line
+from webhook.api.limits.threads import BoundedThreads
 from webhook.api.rest_services import RestServices
-from webhook.api.threads import BoundedThreads
 from webhook.mapping.evaluator import JqWorker
 from webhook.model.refusals import Refusal
 from webhook.model.rightsizing.injections import Injection

@@ -8,7 +8,8 @@ from webhook.cli.stores import ServedStore
 from webhook.clients.events import EventWriter
 from webhook.mapping.evaluator import JqWorker
 from webhook.registrations.reach import ALWAYS_LEFT_OUT
-from webhook.reports.keeper import KeeperCalls, ReportsKeeper, ScanTiming
+from webhook.reports.keeper import ReportsKeeper, ScanTiming
+from webhook.reports.writing import ReportCalls
 from webhook.settings import ServeSettings
 from webhook.store.snapshot import Current
 from webhook.telemetry.metrics import Metrics
@@ -25,7 +26,7 @@ def build_event_writer(
 
 
 def build_reports_keeper(
-    settings: ServeSettings, client: KeeperCalls, current: Current, jq: JqWorker, metrics: Metrics
+    settings: ServeSettings, client: ReportCalls, current: Current, jq: JqWorker, metrics: Metrics
 ) -> ReportsKeeper | None:
     """What keeps the reports, for the leader; None where there are to be none."""
     if not settings.policy_reports:

@@ -11,6 +11,7 @@ from pathlib import Path
 from cryptography import x509
 
 from webhook.errors import CertificateError, ManifestError
+from webhook.model.files import load_bytes, read_whole
 from webhook.model.manifests import load_documents
 from webhook.tls.directory import (
     DEVELOPMENT_HOSTS,
@@ -36,6 +37,10 @@ from webhook.tls.rotation import Forced, Lifetimes, Step
 
 NAME = "certs"
 HELP = "certificates in a directory: make, inspect, rotate"
+_DESCRIPTION = """
+Makes, shows and replaces the certificates of a server in a directory, for where neither the server
+nor cert-manager looks after them. No cluster is asked. COMMAND --help says more of each.
+"""
 _MAKE = """
 Makes an authority and a certificate for a server: ca.crt, ca.key, tls.crt and tls.key. A set that
 is there, good and for these hosts stays, whatever --days says; one that was made here is mended,
@@ -60,13 +65,13 @@ _TIME = "%Y-%m-%d %H:%M:%SZ"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(NAME, help=HELP)
+    parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     make = commands.add_parser(
         "make", help="make an authority and a certificate", description=_MAKE
     )
-    _add_directory(make)
+    _add_directory(make, "where they go; it is made where it is not there")
     make.add_argument(
         "--host",
         metavar="NAME",
@@ -86,20 +91,30 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     inspect = commands.add_parser("inspect", help="show certificates", description=_INSPECT)
     source = inspect.add_mutually_exclusive_group(required=True)
-    source.add_argument("--dir", metavar="DIR", dest="directory", type=Path)
-    source.add_argument("file", metavar="FILE", nargs="?")
+    source.add_argument(
+        "--dir",
+        metavar="DIR",
+        dest="directory",
+        type=Path,
+        help="a set of certificates, which has to fit together",
+    )
+    source.add_argument(
+        "file", metavar="FILE", nargs="?", help="certificates in PEM, or a Secret; - reads stdin"
+    )
     inspect.set_defaults(run=_run_inspect)
 
     rotate = commands.add_parser("rotate", help="replace a certificate", description=_ROTATE)
-    _add_directory(rotate)
+    _add_directory(rotate, "where they are, with the key of their authority")
     rotate.add_argument(
         "--authority", action="store_true", help="replace the authority although it is not due"
     )
     rotate.set_defaults(run=_run_rotate)
 
 
-def _add_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dir", metavar="DIR", dest="directory", type=Path, required=True)
+def _add_directory(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--dir", metavar="DIR", dest="directory", type=Path, required=True, help=what
+    )
 
 
 def _days(text: str) -> int:
@@ -269,7 +284,7 @@ def _read_directory(directory: Path) -> dict[str, bytes]:
 
 def _read_file(name: str) -> bytes:
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return read_whole(sys.stdin.buffer, name) if name == "-" else load_bytes(Path(name))
     except OSError as error:
         raise CertificateError(f"{name}: {error.strerror or error}") from None
 

@@ -83,6 +83,26 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, with_running: bool = T
     )
 
 
+def add_kubernetes_flag(parser: argparse.ArgumentParser) -> None:
+    """`--kubernetes`, of commands that otherwise ask no cluster."""
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="ask the cluster: its policies count unless --policies names others, and its"
+        " namespaces",
+    )
+
+
+def add_namespace_flag(parser: argparse.ArgumentParser) -> None:
+    """`--namespace`, of commands that judge files and what runs."""
+    parser.add_argument(
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="default: the document's, else default; with --running, only what is there",
+    )
+
+
 def check_cluster_flags(args: argparse.Namespace, going_with: str) -> None:
     """
     Raises:

@@ -7,6 +7,7 @@ import contextlib
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from webhook.admission.trial import (
 from webhook.cli.cluster import (
     Cluster,
     add_cluster_flags,
+    add_namespace_flag,
     check_cluster_flags,
     engine_settings,
     open_cluster,
@@ -33,7 +35,7 @@ from webhook.cli.policies import (
     jq_worker,
     read_policies,
 )
-from webhook.cli.printing import GREEN, RED, RESET, complain, write_lines
+from webhook.cli.printing import GREEN, RED, RESET, add_output_flag, complain, write_lines
 from webhook.cli.review import source_of
 from webhook.cli.reviews import findings_of, title_of, verdict_of, write_elements
 from webhook.errors import ManifestError, SettingsError
@@ -58,16 +60,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "files", metavar="FILE", nargs="*", help="manifests, or a directory; - reads stdin"
     )
     add_policy_flags(parser, with_policies=False)
-    parser.add_argument(
-        "--namespace",
-        "-n",
-        metavar="NS",
-        help="default: the document's, else default; with --running, only what is there",
-    )
+    add_namespace_flag(parser)
     parser.add_argument("--project", metavar="P", help="of the FILEs (default: the namespace's)")
     parser.add_argument("--department", metavar="D", help="of the FILEs (default: the namespace's)")
     parser.add_argument("--running", action="store_true", help="judge what the cluster holds")
-    parser.add_argument("-o", dest="output", choices=["text", "json", "yaml"], default="text")
+    add_output_flag(parser, "text", "json", "yaml")
     add_cluster_flags(parser)
     parser.set_defaults(run=run)
 
@@ -94,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
                 for each in manifests
             ]
             if cluster is not None:
-                pairs = _chained(pairs, _running(args, sides, worker, cluster))
+                pairs = chain(pairs, _running(args, sides, worker, cluster))
             count = _Count()
             _print(pairs, args.output, count)
     except (ManifestError, SettingsError) as error:
@@ -177,11 +174,6 @@ def _running(
         are_judged = not (before.decision.reason and after.decision.reason)
         if are_judged or before.error or after.error:
             yield Pair(before, after)
-
-
-def _chained(files: Iterable[Pair], running: Iterable[Pair]) -> Iterator[Pair]:
-    yield from files
-    yield from running
 
 
 @dataclass(slots=True)

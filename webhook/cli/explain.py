@@ -12,6 +12,7 @@ from typing import Any
 from webhook.admission.texts import clean
 from webhook.cli.cluster import (
     add_cluster_flags,
+    add_kubernetes_flag,
     check_cluster_flags,
     engine_settings,
     open_cluster,
@@ -23,7 +24,7 @@ from webhook.cli.policies import (
     parse_workload_type,
     read_policies,
 )
-from webhook.cli.printing import complain, to_json, write_line
+from webhook.cli.printing import add_output_flag, complain, to_json, write_line
 from webhook.errors import SettingsError
 from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind, unmapped_hint
 from webhook.model.manifests import dump_yaml
@@ -58,14 +59,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--department", metavar="D", help="default: the one that the project lies in"
     )
     add_policy_flags(parser, with_workload_type=False)
-    parser.add_argument("-o", dest="output", choices=["text", "json", "yaml"], default="text")
+    add_output_flag(parser, "text", "json", "yaml")
     add_cluster_flags(parser, with_running=False)
-    parser.add_argument(
-        "--kubernetes",
-        action="store_true",
-        help="ask the cluster: its policies count unless --policies names others, and its"
-        " namespaces",
-    )
+    add_kubernetes_flag(parser)
     parser.set_defaults(run=run)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from webhook.admission.texts import clean
 from webhook.cli import gpu_cluster, printing
-from webhook.cli.printing import complain, write_line
+from webhook.cli.printing import add_output_flag, complain, write_line
 from webhook.errors import ManifestError
 from webhook.model.manifests import load_file
 from webhook.model.rightsizing.amounts import format_amount
@@ -24,6 +24,11 @@ from webhook.store.directory import find_files
 
 NAME = "gpu"
 HELP = "what GPU reactive policies do: in a cluster, and tried on a scenario"
+_DESCRIPTION = """
+Shows what GPU reactive policies recommend and why: for a workload of a cluster, or tried on a
+scenario, which can be recorded from one. Nothing is changed in the cluster. COMMAND --help says
+more of each.
+"""
 _SIMULATE = """
 Replays a scenario without a cluster and without Prometheus: policies, strategies and settings, and
 one GpuScenario with workloads, pods and samples, in one file or in several. Shows at each step what
@@ -40,7 +45,7 @@ _VARYING = re.compile(
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(NAME, help=HELP)
+    parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     simulate = commands.add_parser("simulate", help="replay a scenario", description=_SIMULATE)
     simulate.add_argument(
@@ -53,7 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     simulate.add_argument(
         "--enforce", action="store_true", help="as if every policy acted, in whatever mode it is"
     )
-    simulate.add_argument("-o", dest="output", choices=["text", "json"], default="text")
+    add_output_flag(simulate, "text", "json")
     simulate.add_argument(
         "--plot", metavar="FILE.svg", type=Path, help="also draw it: usage, thresholds, amounts"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from webhook.cli.cluster import add_access_flags
+from webhook.cli.printing import add_output_flag
 from webhook.errors import SettingsError
 from webhook.reactive.decisions.queries import DEVICE_LABEL
 
@@ -58,15 +59,23 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_record(commands)
 
 
+def _add_workload(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "workload",
+        metavar="NAMESPACE/[KIND/]WORKLOAD",
+        help="the owner of the pods; its KIND where several have the name, as Kind or Kind.group",
+    )
+
+
 def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "explain",
         help="what is recommended for a workload, why, and what is in the way",
         description=_EXPLAIN,
     )
-    parser.add_argument("workload", metavar="NAMESPACE/[KIND/]WORKLOAD")
+    _add_workload(parser)
     add_access_flags(parser)
-    parser.add_argument("-o", dest="output", choices=["text", "json"], default="text")
+    add_output_flag(parser, "text", "json")
     parser.set_defaults(run=_run_explain)
 
 
@@ -76,7 +85,7 @@ def _add_record(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="write a scenario from a cluster and its Prometheus, to try a policy on",
         description=_RECORD,
     )
-    parser.add_argument("workload", metavar="NAMESPACE/[KIND/]WORKLOAD")
+    _add_workload(parser)
     add_access_flags(parser)
     parser.add_argument(
         "--policies",
@@ -94,7 +103,12 @@ def _add_record(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="a bearer token for --prometheus-url",
     )
     parser.add_argument("--prometheus-ca", metavar="FILE", type=Path, help="its authorities")
-    parser.add_argument("--device-label", metavar="LABEL", default=DEVICE_LABEL)
+    parser.add_argument(
+        "--device-label",
+        metavar="LABEL",
+        default=DEVICE_LABEL,
+        help="the label of series that names the GPU (default: %(default)s)",
+    )
     parser.add_argument(
         "--from", dest="start", metavar="TIME", help="where it begins (default: --duration ago)"
     )

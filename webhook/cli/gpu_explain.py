@@ -9,13 +9,13 @@ import sys
 from urllib.parse import quote
 
 import msgspec
-import orjson
 
 from webhook.admission.texts import clean
 from webhook.cli.cluster import open_client
 from webhook.cli.gpu_cluster import WorkloadName, parse_workload
 from webhook.cli.printing import complain
 from webhook.clients.kube import KubeClient
+from webhook.clients.listing import ObjectLister
 from webhook.errors import KubeError, SettingsError
 from webhook.model.rightsizing.recommendations import API_VERSION, PLURAL, GpuRecommendation
 from webhook.reactive.explain import lines_of, to_json
@@ -64,12 +64,10 @@ async def fetch_recommendations(client: KubeClient, namespace: str) -> list[GpuR
         KubeError: they can't be had.
     """
     path = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
-    listed = orjson.loads(await client.request("GET", path, timeout_s=30.0))
-    items = listed.get("items") if isinstance(listed, dict) else None
     found = []
-    for item in items if isinstance(items, list) else []:
+    async for raw in ObjectLister(client).raw_objects(path):
         try:
-            stored = decode_recommendation(orjson.dumps(item))
+            stored = decode_recommendation(raw)
         except msgspec.DecodeError:
             continue
         if stored.recommendation is not None:

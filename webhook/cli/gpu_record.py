@@ -23,6 +23,7 @@ from webhook.cli.gpu_explain import fetch_recommendations
 from webhook.cli.printing import complain
 from webhook.clients.discovery import Discovery
 from webhook.clients.kube import KubeClient
+from webhook.clients.listing import ObjectLister
 from webhook.clients.prometheus import PrometheusClient
 from webhook.clients.prometheus_access import PrometheusCredentials
 from webhook.errors import KubeError, ManifestError, PrometheusError, SettingsError, SpecError
@@ -216,16 +217,19 @@ class _Recorder:
     async def _cluster(self, manifests: Manifests) -> Cluster:
         """As the reconciler would see it, as far as the workload is concerned."""
         workload = await self._workload(manifests)
-        pods: list[SeenPod] = [decode_pod(raw) for raw in await self._list("/api/v1", "pods")]
+        pods: list[SeenPod] = [
+            decode_pod(raw) for raw in await self._list_beside("/api/v1", "pods")
+        ]
         replica_sets: list[SeenOwner] = [
-            decode_owner(raw) for raw in await self._list(_SIBLINGS["ReplicaSet"], "replicasets")
+            decode_owner(raw)
+            for raw in await self._list_beside(_SIBLINGS["ReplicaSet"], "replicasets")
         ]
         workloads: dict[str, dict[str, SeenWorkload]] = {workload.type: {workload.name: workload}}
         if workload.type in ("CronJob", "AnalysisRun"):
             kind = WORKLOAD_KINDS["Job"]
             jobs = [
                 decode_workload(raw, kind, kind.versions[0])
-                for raw in await self._list(_SIBLINGS["Job"], "jobs")
+                for raw in await self._list_beside(_SIBLINGS["Job"], "jobs")
             ]
             workloads["Job"] = {job.name: job for job in jobs}
         documents = [_decoded(key, manifest) for key, manifest in manifests.items()]
@@ -279,9 +283,7 @@ class _Recorder:
         Where none is wanted, those that every cluster has in mind: the nine, and what policies
         name.
         """
-        raw = await self._get(MAPPINGS.path)
-        listed = [] if raw is None else orjson.loads(raw).get("items") or []
-        mapped = mapped_kinds([decode_mapping(orjson.dumps(item)) for item in listed])
+        mapped = mapped_kinds([decode_mapping(raw) for raw in await self._list(MAPPINGS.path)])
         wanted = self.wanted
         short = [each for each in WORKLOAD_KINDS.values() if wanted.may_be(each.kind, each.group)]
         named = {
@@ -304,19 +306,25 @@ class _Recorder:
     async def _documents(self) -> Manifests:
         found: dict[DocumentKey, Mapping[str, Any]] = {}
         for kind, plural in PLURALS.items():
-            raw = await self._get(f"/apis/{GROUP_VERSION}/{plural}")
-            listed = {} if raw is None else orjson.loads(raw)
-            for item in listed.get("items") or []:
-                manifest = {**item, "apiVersion": GROUP_VERSION, "kind": kind}
+            for raw in await self._list(f"/apis/{GROUP_VERSION}/{plural}"):
+                manifest = {**orjson.loads(raw), "apiVersion": GROUP_VERSION, "kind": kind}
                 found[key_of(manifest)] = manifest
         return found
 
-    async def _list(self, group: str, plural: str) -> Sequence[bytes]:
-        raw = await self._get(
+    async def _list_beside(self, group: str, plural: str) -> Sequence[bytes]:
+        """What lies in the namespace of the workload."""
+        return await self._list(
             f"{group}/namespaces/{quote(self.wanted.namespace, safe='')}/{plural}"
         )
-        items = [] if raw is None else orjson.loads(raw).get("items") or []
-        return [orjson.dumps(item) for item in items]
+
+    async def _list(self, path: str) -> Sequence[bytes]:
+        """Nothing where there is no such kind."""
+        try:
+            return [raw async for raw in ObjectLister(self.client).raw_objects(path)]
+        except KubeError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return []
+            raise
 
     async def _get(self, path: str) -> bytes | None:
         """None where there is nothing of that name or kind."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from webhook.cli.printing import complain
 from webhook.errors import ManifestError, SettingsError
+from webhook.model.files import load_bytes
 from webhook.model.kinds import GroupVersionKind
-from webhook.model.manifests import Manifest, load_documents, load_file
+from webhook.model.manifests import MAX_BYTES, Manifest, load_documents, load_file
 from webhook.store.directory import find_files
 
 # What marks a place that somebody else fills in: in charts of Helm, and in most other templates.
@@ -58,7 +59,7 @@ def read_file(file: str, *, below: bool = True) -> list[Manifest]:
         SettingsError: it is an address.
     """
     if file == "-":
-        return load_documents(sys.stdin.buffer.read(), "stdin")
+        return load_documents(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin")
     if file.startswith(("http://", "https://")):
         raise SettingsError(f"{file}: addresses are not read; pipe what they give into -f -")
     path = Path(file)
@@ -103,6 +104,6 @@ def is_object(manifest: Manifest) -> bool:
 
 def _is_template(file: str) -> bool:
     try:
-        return _TEMPLATE in Path(file).read_bytes()
+        return _TEMPLATE in load_bytes(Path(file))
     except (OSError, ValueError):
         return False

@@ -45,6 +45,17 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
     return printable(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
+def add_output_flag(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """`-o`; the first of *formats* is what comes without it."""
+    parser.add_argument(
+        "-o",
+        dest="output",
+        choices=formats,
+        default=formats[0],
+        help="how the answer is written (default: %(default)s)",
+    )
+
+
 class Parser(argparse.ArgumentParser):
     """Complains about flags: a name of a file that begins with `-` is taken for one."""
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from webhook.api.connections import OPS_CONNECTIONS
+from webhook.api.limits.connections import OPS_CONNECTIONS
 from webhook.api.runner import GateRunner
 from webhook.api.site import BoundedSite
 from webhook.cli.stores import Start
@@ -164,9 +164,17 @@ async def listen(
     Raises:
         SettingsError: nothing can listen there.
     """
+    most_by_files = files_for_connections()
+    if most_by_files < most:
+        log.warning(
+            "at most %d connections are held in place of %d: this process may open no more files",
+            most_by_files,
+            most,
+            extra={"listen": str(address)},
+        )
     runner = GateRunner(
         app,
-        most_connections=min(most, files_for_connections()),
+        most_connections=min(most, most_by_files),
         access_log=None,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=CLOSE_S,

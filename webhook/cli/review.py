@@ -24,6 +24,8 @@ from webhook.admission.trial import (
 from webhook.cli.cluster import (
     Cluster,
     add_cluster_flags,
+    add_kubernetes_flag,
+    add_namespace_flag,
     check_cluster_flags,
     engine_settings,
     open_cluster,
@@ -36,7 +38,7 @@ from webhook.cli.policies import (
     jq_worker,
     read_policies,
 )
-from webhook.cli.printing import complain, to_json, write_lines
+from webhook.cli.printing import add_output_flag, complain, to_json, write_lines
 from webhook.cli.reviews import Tally, lines_of, write_elements
 from webhook.errors import ManifestError, SettingsError
 from webhook.mapping.evaluator import JqWorker
@@ -59,12 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(NAME, help=HELP, description=_DESCRIPTION)
     add_file_flags(parser)
     add_policy_flags(parser)
-    parser.add_argument(
-        "--namespace",
-        "-n",
-        metavar="NS",
-        help="default: the document's, else default; with --running, only what is there",
-    )
+    add_namespace_flag(parser)
     parser.add_argument("--project", metavar="P", help="default: the namespace's")
     parser.add_argument("--department", metavar="D", help="default: the namespace's")
     parser.add_argument(
@@ -84,16 +81,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="as text, only what is refused, failed or warned of; with --running always so",
     )
-    parser.add_argument(
-        "-o", dest="output", choices=["text", "json", "yaml", "patch"], default="text"
-    )
+    add_output_flag(parser, "text", "json", "yaml", "patch")
     add_cluster_flags(parser)
-    parser.add_argument(
-        "--kubernetes",
-        action="store_true",
-        help="ask the cluster: its policies count unless --policies names others, and its"
-        " namespaces",
-    )
+    add_kubernetes_flag(parser)
     parser.add_argument(
         "--running",
         action="store_true",

@@ -41,6 +41,8 @@ _PASSING = frozenset(
 )
 
 _RETRY_AFTER_MAX_S = 60.0
+# Of a list that is asked for as a whole: the metadata of some 100,000 pods. It is held whole.
+_MAX_LIST_BYTES = 256 * 2**20
 # The same failure is said again after so long.
 _REMIND_S = 300.0
 
@@ -242,19 +244,17 @@ class Informer(Generic[SeenT]):
             self._metrics.watch_relists.labels(self.resource.name).inc()
         found: dict[str, SeenT] = {}
         token = ""
+        # A server that forgets faster than we read is asked for all at once.
+        limit = None if self._expired_lists > 1 else self.resource.chunk
         while True:
-            # A server that forgets faster than we read is asked for all at once.
-            params = {} if self._expired_lists > 1 else {"limit": str(self.resource.chunk)}
-            if token:
-                params["continue"] = token
-            body = await self._client.request(
-                "GET",
-                self.resource.path,
-                params=params,
-                accept=METADATA_LIST if self.resource.metadata_only else JSON,
-                timeout_s=self._timing.list,
-            )
-            page = _decode(_PAGES, body)
+            try:
+                page = await self._page(token, limit)
+            except KubeError as error:
+                if not error.is_too_large or limit == 1:
+                    raise
+                # Fewer at a time.
+                limit = self.resource.chunk if limit is None else limit // 2
+                continue
             for item in page.items or ():
                 name, _, seen = self._read(bytes(item))
                 if seen is not None:
@@ -269,6 +269,20 @@ class Informer(Generic[SeenT]):
         self._expired_lists = self._absences = 0
         self._missing_since = None
         self._replace(found)
+
+    async def _page(self, token: str, limit: int | None) -> _Page:
+        params = {} if limit is None else {"limit": str(limit)}
+        if token:
+            params["continue"] = token
+        body = await self._client.request(
+            "GET",
+            self.resource.path,
+            params=params,
+            accept=METADATA_LIST if self.resource.metadata_only else JSON,
+            timeout_s=self._timing.list,
+            max_bytes=_MAX_LIST_BYTES if limit is None else None,
+        )
+        return _decode(_PAGES, body)
 
     def _replace(self, found: dict[str, SeenT]) -> None:
         before, self.objects = self.objects, found

@@ -15,8 +15,10 @@ from typing import Any
 import aiohttp
 import orjson
 
+from webhook.clients.bodies import read_bounded
 from webhook.clients.kubeconfig import KubeAccess, is_token, load_access
 from webhook.errors import KubeError
+from webhook.model.files import load_bytes
 
 USER_AGENT = "gatewright"
 
@@ -30,8 +32,14 @@ _CONNECT_TIMEOUT_S = 10.0
 # Of a call that is bounded as a whole already: the library's own bound would cost as much again.
 _NO_OTHER_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S)
 
-# A watch event is one line, and an object in etcd is at most 1.5 MiB; base64 and escapes add.
-MAX_LINE_BYTES = 16 * 2**20
+# An API server takes 3 MiB of an object at most, and etcd keeps 1.5 MiB; what base64 and escapes
+# add to that is less than this. A watch event is one object, and one line.
+MAX_OBJECT_BYTES = 16 * 2**20
+# Of a page of a list, of however many objects: it is held whole. Of larger ones, whoever reads the
+# list asks for fewer at a time.
+MAX_PAGE_BYTES = 64 * 2**20
+# Of a refusal: its message, and what `details` says of each cause.
+_MAX_REFUSAL_BYTES = 2**20
 
 _MESSAGE_MAX_CHARS = 500
 
@@ -87,13 +95,19 @@ class KubeClient:
         content_type: str = JSON,
         accept: str = JSON,
         timeout_s: float = 10.0,
+        max_bytes: int | None = None,
     ) -> bytes:
         """
         The body of the answer to one call. *path* begins with a slash.
 
+        It has *max_bytes* at most; where that is not said, as much as one object may have, or as
+        many as a `limit` in *params* asks for.
+
         Raises:
-            KubeError: it was refused, or there was no whole answer within *timeout_s*.
+            KubeError: it was refused, is larger, or was not there as a whole within *timeout_s*.
         """
+        if max_bytes is None:
+            max_bytes = _max_answer_bytes(params or {})
         headers = {"Accept": accept} | ({} if body is None else {"Content-Type": content_type})
         with _as_kube_errors(timeout_s):
             # Of all of it: a call may take two requests.
@@ -108,7 +122,10 @@ class KubeClient:
                     timeout=_NO_OTHER_TIMEOUT,
                 ) as answer,
             ):
-                return await answer.read()
+                received = await read_bounded(answer, max_bytes)
+        if received is None:
+            raise _too_large("the answer", max_bytes)
+        return received
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -118,7 +135,8 @@ class KubeClient:
         The lines of an answer that goes on, as a watch's does, until the server ends it.
 
         Raises:
-            KubeError: it was refused, broke off, or had not ended after *timeout_s*.
+            KubeError: it was refused, broke off, has a line that is larger than an object, or had
+                not ended after *timeout_s*.
         """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
         with _as_kube_errors(timeout_s):
@@ -166,12 +184,15 @@ class KubeClient:
                         # Who is not known has done nothing yet, whatever the method is.
                         authorization = newer
                         continue
-                if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                    if answer.status == HTTPStatus.UNAUTHORIZED:
-                        # It may be replaced later.
-                        self._token_read_at = -math.inf
-                    raise _refusal(answer, await answer.read())
                 try:
+                    if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                        if answer.status == HTTPStatus.UNAUTHORIZED:
+                            # It may be replaced later.
+                            self._token_read_at = -math.inf
+                        # The status says what matters, also where it comes with too many words.
+                        raise _refusal(
+                            answer, await read_bounded(answer, _MAX_REFUSAL_BYTES) or b""
+                        )
                     yield answer
                 finally:
                     # Of an answer that was read to its end, the connection is given back already.
@@ -197,7 +218,7 @@ class KubeClient:
             now = time.monotonic()
             if now - self._token_read_at > _TOKEN_AGE_S:
                 try:
-                    read = path.read_text(encoding="ascii").strip()
+                    read = load_bytes(path).decode("ascii").strip()
                 except (OSError, ValueError):
                     raise KubeError(0, "Unreachable", f"cannot read the token in {path}") from None
                 if read and not is_token(read):
@@ -261,6 +282,15 @@ def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _max_answer_bytes(params: Mapping[str, str]) -> int:
+    objects = max(1, int(params.get("limit", 1)))
+    return min(objects * MAX_OBJECT_BYTES, MAX_PAGE_BYTES)
+
+
+def _too_large(what: str, max_bytes: int) -> KubeError:
+    return KubeError(0, "TooLarge", f"{what} is larger than {max_bytes} bytes")
+
+
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Not the stream's own lines: those end with an error at 64 KiB."""
     parts: list[bytes] = []
@@ -273,8 +303,8 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
             if line := b"".join(parts):
                 yield line
             parts, size = [piece], len(piece)
-        if size > MAX_LINE_BYTES:
-            raise KubeError(0, "Unreachable", f"an event is larger than {MAX_LINE_BYTES} bytes")
+        if size > MAX_OBJECT_BYTES:
+            raise _too_large("an event", MAX_OBJECT_BYTES)
     # What is left is no whole line: the stream broke off inside of it.
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from webhook.clients.exec_credentials import fetch_credential
 from webhook.errors import ManifestError, SettingsError
+from webhook.model.files import load_bytes
 from webhook.model.manifests import load_file
 
 # RFC 6750 has fewer characters; whoever gives out others may.
@@ -231,7 +232,7 @@ def _beside(path: Path, name: str) -> Path:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return load_bytes(path)
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else None
         raise SettingsError(f"cannot read {path}: {problem or error}") from error
@@ -239,7 +240,7 @@ def _read(path: Path) -> bytes:
 
 def _read_own_namespace(service_account: Path) -> str:
     try:
-        return (service_account / "namespace").read_text(encoding="ascii").strip()
+        return load_bytes(service_account / "namespace").decode("ascii").strip()
     except (OSError, ValueError):
         return ""
 

@@ -164,7 +164,16 @@ class ObjectLister:
         """
         if namespace and not resource.namespaced:
             return
-        path = resource.path(namespace)
+        async for raw in self.raw_objects(resource.path(namespace)):
+            yield _read(raw, resource.kind)
+
+    async def raw_objects(self, path: str) -> AsyncIterator[bytes]:
+        """
+        The objects of the list at *path*, each as it stands there; else as `objects`.
+
+        Raises:
+            KubeError: as `objects`.
+        """
         # Of a list that is begun anew, what came already.
         seen: set[str] = set()
         expiries = 0
@@ -174,17 +183,20 @@ class ObjectLister:
             try:
                 page, size = await self._page(path, token, limit)
             except KubeError as error:
+                if error.is_too_large and limit > 1:
+                    limit //= 2
+                    continue
                 expiries += 1
                 if error.status != HTTPStatus.GONE or expiries > _MAX_EXPIRIES:
                     raise
                 token = ""
                 continue
-            for raw in page.items or ():
+            for raw in map(bytes, page.items or ()):
                 uid = _uid_of(raw)
                 if uid and uid in seen:
                     continue
                 seen.add(uid)
-                yield _read(raw, resource.kind)
+                yield raw
             token = page.metadata.continue_token
             if not token:
                 return
@@ -211,13 +223,12 @@ async def _told(answer: Awaitable[_T]) -> _T:
         raise KubeError(0, "Unreadable", str(error)) from error
 
 
-def _uid_of(raw: msgspec.Raw) -> str:
-    uid: str = _decode(_OBJECTS, bytes(raw)).metadata.uid
+def _uid_of(raw: bytes) -> str:
+    uid: str = _decode(_OBJECTS, raw).metadata.uid
     return uid
 
 
-def _read(raw: msgspec.Raw, kind: GroupVersionKind) -> dict[str, Any]:
-    text = bytes(raw)
+def _read(text: bytes, kind: GroupVersionKind) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
     except RecursionError:

@@ -15,6 +15,7 @@ from typing import Final
 import aiohttp
 import orjson
 
+from webhook.clients.bodies import read_bounded
 from webhook.clients.prometheus_access import (
     PrometheusCredentials,
     credentials_for,
@@ -153,8 +154,10 @@ class PrometheusClient:
             raise PrometheusError(
                 PrometheusFault.TIMEOUT, f"no whole answer within {timeout_s:.3g} s", temporary=True
             ) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error) from None
+        except PrometheusError:
+            raise
+        except Exception as error:  # noqa: BLE001  Whatever an HTTP library comes to.
+            raise _connection_error(error, token) from None
 
     async def _post(self, form: Mapping[str, str], token: str) -> tuple[Sample, ...]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -168,7 +171,10 @@ class PrometheusClient:
         ) as answer:
             if answer.status != HTTPStatus.OK:
                 raise await _refusal(answer, token)
-            body = await _read_body(answer, MAX_BODY_BYTES)
+            body = await read_bounded(answer, MAX_BODY_BYTES)
+        if body is None:
+            text = f"the answer is larger than {MAX_BODY_BYTES} bytes"
+            raise PrometheusError(PrometheusFault.TOO_LARGE, text)
         try:
             told = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -190,20 +196,6 @@ class PrometheusClient:
         return self._session
 
 
-async def _read_body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in answer.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            answer.close()
-            raise PrometheusError(
-                PrometheusFault.TOO_LARGE, f"the answer is larger than {limit} bytes"
-            )
-    return b"".join(parts)
-
-
 async def _refusal(answer: aiohttp.ClientResponse, token: str) -> PrometheusError:
     """The error that an answer other than 200 is."""
     status = answer.status
@@ -213,10 +205,7 @@ async def _refusal(answer: aiohttp.ClientResponse, token: str) -> PrometheusErro
         return PrometheusError(PrometheusFault.REDIRECTED, text, status=status)
     if status < HTTPStatus.BAD_REQUEST:
         return PrometheusError(PrometheusFault.BAD_ANSWER, said, status=status)
-    try:
-        body = await _read_body(answer, _MAX_ERROR_BYTES)
-    except PrometheusError:
-        body = b""
+    body = await read_bounded(answer, _MAX_ERROR_BYTES) or b""
     kind, told = read_error(body, answer.content_type, secret=token)
     text = f"{said}: {told}" if told else said
     if kind == "timeout":
@@ -232,8 +221,8 @@ async def _refusal(answer: aiohttp.ClientResponse, token: str) -> PrometheusErro
     )
 
 
-def _connection_error(error: Exception) -> PrometheusError:
-    temporary = True
+def _connection_error(error: Exception, token: str) -> PrometheusError:
+    temporary = isinstance(error, aiohttp.ClientError | OSError)
     match error:
         case aiohttp.ClientResponseError():
             # Its own text holds the URL, and what came, line by line.
@@ -250,9 +239,12 @@ def _connection_error(error: Exception) -> PrometheusError:
             temporary = not isinstance(error, aiohttp.ClientSSLError)
         case aiohttp.ClientPayloadError():
             text = "the connection broke off"
-        case _:
+        case aiohttp.ClientError() | OSError():
             text = str(error) or type(error).__name__
-    return PrometheusError(PrometheusFault.UNREACHABLE, clean_text(text), temporary=temporary)
+        case _:
+            text = f"it can't be asked: {type(error).__name__}: {error}"
+    text = clean_text(text, secret=token)
+    return PrometheusError(PrometheusFault.UNREACHABLE, text, temporary=temporary)
 
 
 def _retry_after_s(text: str) -> float | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from yarl import URL
 
 from webhook.errors import PrometheusError, PrometheusFault, SettingsError
+from webhook.model.addresses import objection_to_url
+from webhook.model.files import load_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class PrometheusCredentials:
         if self.token_file is None:
             return self.token
         try:
-            token = self.token_file.read_text(encoding="ascii").strip()
+            token = load_bytes(self.token_file).decode("ascii").strip()
         except (OSError, ValueError):
             token = ""
         if not _is_token(token):
@@ -49,21 +51,19 @@ def parse_base_url(url: str) -> URL:
     Raises:
         PrometheusError: it is none, or holds credentials, which are not for documents.
     """
-    problem = "is not http[s]://HOST[:PORT][/PATH]"
-    try:
-        parsed = URL(url)
-        # Reading the port checks it.
-        usable = parsed.scheme in {"http", "https"} and parsed.host and parsed.port
-    except ValueError:
-        usable = False
-    else:
-        if parsed.user is not None or parsed.password is not None:
-            problem, usable = "holds credentials; these are settings of their own", False
-        elif parsed.query_string or parsed.fragment:
-            usable = False
-    if not usable:
+    problem = objection_to_url(url)
+    if problem:
         # The URL itself is not told: it may hold what is not for everybody's eyes.
         raise PrometheusError(PrometheusFault.BAD_URL, f"the URL of Prometheus {problem}")
+    try:
+        parsed = URL(url)
+        # Decodes it, which not every name in Punycode can be.
+        usable = bool(parsed.host)
+    except ValueError:
+        usable = False
+    if not usable:
+        text = "the URL of Prometheus names a host that there can't be"
+        raise PrometheusError(PrometheusFault.BAD_URL, text)
     if parsed.is_default_port():
         parsed = parsed.with_port(None)
     return parsed.with_path(parsed.raw_path.rstrip("/") or "/", encoded=True)

@@ -21,8 +21,9 @@ from webhook.model.pointer import Path
 
 # A review asks for places, for values, for what to write into selected items, and for values of
 # what was changed; a pod that is recommended GPUs is asked about as it would be then, too: values,
-# what to write, values again. Then it has all, and one is to spare.
-MAX_ROUNDS = 9
+# what to write, values again. Then it has all, and one is to spare. Where what was written may be a
+# new place, it asks again from the beginning.
+MAX_ROUNDS = 18
 
 # More than any sound object has: that many items take some tenths of a second.
 MAX_QUESTIONS = 20_000

@@ -48,11 +48,16 @@ def document_for_jq(document: Mapping[str, Any]) -> bytes:
     Raises:
         EvaluationError: it nests too deeply.
     """
+    return encode(without_managed_fields(document))
+
+
+def without_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """*document*, which stays as it is, without `metadata.managedFields`."""
     metadata = document.get("metadata")
-    if isinstance(metadata, dict) and "managedFields" in metadata:
-        kept = {key: value for key, value in metadata.items() if key != "managedFields"}
-        document = {**document, "metadata": kept}
-    return encode(document)
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return document
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**document, "metadata": kept}
 
 
 # Answers questions in the child for doubtful expressions.

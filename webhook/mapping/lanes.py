@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from webhook.errors import JqUnavailableError
+from webhook.errors import JqBusyError, JqUnavailableError
 from webhook.mapping.jq_child import Answer, Child
 from webhook.mapping.limits import WorkerLimits
 
@@ -27,11 +27,12 @@ class Lane:
 
         Raises:
             DiedError: the child died of the program.
-            JqUnavailableError: the child is busy or can't be started.
+            JqBusyError: the child is busy.
+            JqUnavailableError: it can't be started.
         """
         left_s = begin_until - time.monotonic()
         if left_s <= 0 or not self._lock.acquire(timeout=left_s):
-            raise JqUnavailableError("jq was busy with other objects for too long")
+            raise JqBusyError("jq was busy with other objects for too long")
 
         try:
             if self._closed:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from webhook.errors import EvaluationError
-from webhook.mapping.answers import JqAnswers, Question, UnansweredError, answered
+from webhook.mapping.answers import JqAnswers, Question, UnansweredError, answered, ask_about
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
 from webhook.mapping.creating import creation_question, selected_places
-from webhook.mapping.evaluator import JqWorker, document_for_jq
+from webhook.mapping.evaluator import JqWorker, document_for_jq, without_managed_fields
 from webhook.mapping.patterns import can_select
-from webhook.mapping.results import QueryFailure
+from webhook.mapping.programs import Expression, places_entry
+from webhook.mapping.results import QueryFailure, read_places
 from webhook.mapping.walk import Mismatch
 from webhook.model.documents import SameAs
 from webhook.model.pointer import Path, lookup
@@ -43,6 +44,35 @@ def locate_by_jq(
         if isinstance(answer, QueryFailure):
             raise EvaluationError(f"query {source!r} of the mapping failed: {answer.reason}")
         places[source] = tuple(answer)
+    return places
+
+
+def locate_now(sources: tuple[str, ...], document: dict[str, Any], answers: JqAnswers) -> JqPlaces:
+    """
+    As `locate_by_jq`, of a *document* that was changed since jq was asked where things are, from
+    *answers*.
+
+    Raises:
+        EvaluationError: a query failed on it.
+        UnansweredError: jq has not been asked about it yet.
+    """
+    if not sources:
+        return {}
+    subject = without_managed_fields(document)
+    questions = {
+        source: ask_about(Expression(places_entry(source)), {}, subject) for source in sources
+    }
+    missing = answers.unanswered(questions.values())
+    if missing:
+        asked = tuple(sorted({question.expression for question in questions.values()}))
+        raise UnansweredError(expressions=asked, questions=missing)
+    places: dict[str, tuple[Path, ...]] = {}
+    for source, question in questions.items():
+        (entry,) = answers.values[question]
+        found = read_places(entry, source, lambda: document)
+        if isinstance(found, QueryFailure):
+            raise EvaluationError(f"query {source!r} of the mapping failed: {found.reason}")
+        places[source] = tuple(found)
     return places
 
 
@@ -219,8 +249,8 @@ class Locator:
         if plain is not None:
             if plain.any_case:
                 # The same name in another case is there: that is the place.
-                spelt = {_folded(path): path for path in found}
-                wanted = [path for path in wanted if spelt.get(_folded(path), path) == path]
+                there, spelt = {*found}, {_folded(path) for path in found}
+                wanted = [path for path in wanted if path in there or _folded(path) not in spelt]
             return [path for path in wanted if can_select(plain, path)]
         if not wanted or self._values is None:
             return []

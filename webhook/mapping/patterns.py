@@ -32,6 +32,12 @@ Pattern: TypeAlias = tuple[Token, ...]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+# Those that pass on all objects.
+_OF_OBJECTS = frozenset({"objects", "iterables", "values"})
+
+# Nobody walks along an outline: it may have more patterns than a plain query.
+_MAX_OUTLINED = 256
+
 # Functions of jq that pass on their input or nothing, by its type.
 _TYPE_FILTERS = frozenset({"objects", "arrays", "iterables", "scalars", "values"})
 
@@ -110,7 +116,8 @@ def outline_of(source: str) -> PlainQuery | None:
     conditions say of an object; None where it can't be told.
     """
     try:
-        return parse_plain(" ".join(_without_conditions(Tokens(source))))
+        words = " ".join(_without_conditions(Tokens(source)))
+        return parse_plain(words, max_visits=_MAX_OUTLINED)
     except UnknownFormError:
         return None
 
@@ -132,6 +139,122 @@ def _without_conditions(tokens: Tokens) -> list[str]:
             pass  # One of what the parentheses select.
         else:
             words.append(text)
+
+
+# In a condition: words that read nothing by themselves, and signs between what is read.
+_CONDITION_WORDS = frozenset(
+    {"and", "or", "not", "has", "type", "select", "if", "then", "elif", "else", "end", "empty"}
+    | {"true", "false", "null", "first", "last", "test", "startswith", "endswith"}
+    | {"ascii_downcase", "ascii_upcase", "strings", "numbers", "booleans", "nulls"}
+    | _TYPE_FILTERS
+)
+_CONDITION_MARKS = frozenset({".", "(", ")", "[", "]", "|", ",", ";", "?", "//"})
+_COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">="})
+_LITERALS = frozenset({"true", "false", "null"})
+
+
+@lru_cache(maxsize=1024)
+def reads_of(source: str) -> frozenset[str] | None:
+    """
+    Names, and other texts, on whose values it depends which places of its outline *source*, an
+    expression of jq, selects; None where it may be any.
+    """
+    try:
+        return _reads(Tokens(source))
+    except (UnknownFormError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=1024)
+def outline_without_conditions(source: str) -> PlainQuery | None:
+    """
+    A plain query that selects the very places that *source*, an expression of jq, does wherever
+    they are objects; None where it can't be told.
+    """
+    words = [text for kind, text in _tokens_of(source) if kind in ("word", "//")]
+    return outline_of(source) if all(word in _OF_OBJECTS for word in words) else None
+
+
+@lru_cache(maxsize=1024)
+def outline_before_conditions(source: str) -> PlainQuery | None:
+    """
+    A plain query for where a walk of *source*, an expression of jq, comes before the first of its
+    conditions; None where that is the object as a whole, or can't be told.
+    """
+    begin: list[str] = []
+    for kind, text in _tokens_of(source):
+        if kind in ("//", "(") or (kind == "word" and text not in _TYPE_FILTERS):
+            break
+        begin.append(text)
+    if any(kind == "//" for kind, _ in _tokens_of(source)):
+        return None
+    while begin and begin[-1] == "|":
+        begin.pop()
+    return outline_of(" ".join(begin)) if begin else None
+
+
+def _tokens_of(source: str) -> list[tuple[str, str]]:
+    try:
+        tokens = Tokens(source)
+    except UnknownFormError:
+        return [("word", "?")]
+    found: list[tuple[str, str]] = []
+    while (token := tokens.take())[0] != "end":
+        found.append(token)
+    return found
+
+
+def _reads(tokens: Tokens) -> frozenset[str] | None:
+    conditions: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    while (token := tokens.take())[0] != "end":
+        if token == ("word", "select") and tokens.peek() == "(":
+            conditions += _in_parentheses(tokens)
+        else:
+            others.append(token)
+    # Which of two alternatives it is depends on the values on the way.
+    if any(kind == "//" for kind, _ in others):
+        conditions += others
+    names: set[str] = set()
+    for at, (kind, text) in enumerate(conditions):
+        before, behind = conditions[at - 1 : at], conditions[at + 1 : at + 2]
+        if kind == "field":
+            names.add(text[1:])
+        elif kind == "text":
+            names.add(json.loads(text))
+        elif kind in _COMPARISONS:
+            if not any(map(_is_literal, (*before, *behind))):
+                return None  # All that stands below both counts.
+        elif kind == "word":
+            if text not in _CONDITION_WORDS:
+                return None
+        elif kind == "[":
+            if behind == [("]", "]")] and (
+                not before or before[0][0] not in ("field", "text", "]")
+            ):
+                return None  # Any key of the object counts.
+        elif kind != "number" and kind not in _CONDITION_MARKS:
+            return None
+    return frozenset(names)
+
+
+def _in_parentheses(tokens: Tokens) -> list[tuple[str, str]]:
+    """What stands in the parentheses that come next, with these."""
+    found: list[tuple[str, str]] = []
+    depth = 0
+    while True:
+        kind, text = tokens.take()
+        if kind == "end":
+            raise UnknownFormError
+        depth += (kind == "(") - (kind == ")")
+        found.append((kind, text))
+        if not depth:
+            return found
+
+
+def _is_literal(token: tuple[str, str]) -> bool:
+    kind, text = token
+    return kind in ("text", "number") or (kind == "word" and text in _LITERALS)
 
 
 def show_pattern(pattern: Pattern) -> str:

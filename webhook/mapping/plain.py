@@ -92,11 +92,14 @@ class PlainQuery:
         return found
 
 
-def parse_plain(source: str, *, any_case: Sequence[str] = ()) -> PlainQuery | None:
+def parse_plain(
+    source: str, *, any_case: Sequence[str] = (), max_visits: int = _MAX_VISITS
+) -> PlainQuery | None:
     """
     *source* as a plain query, or None where it takes jq to say what it means.
 
-    Names of *any_case* are found in any case, which jq has no word for.
+    Names of *any_case* are found in any case, which jq has no word for. A walk comes to one value
+    of the object *max_visits* times at most.
 
     Plain are `.`, the steps `.name`, `."key"`, `["key"]`, `.["key"]`, `[0]`, `[]`, each also with
     `?`, and `select(.)`; joined by `,` and `|`, with parentheses and white space as in jq.
@@ -111,7 +114,7 @@ def parse_plain(source: str, *, any_case: Sequence[str] = ()) -> PlainQuery | No
         return None
 
     steps = _in_any_case(steps, any_case)
-    if visits_of(steps) > _MAX_VISITS or depth_of(steps) > _MAX_DEPTH:
+    if visits_of(steps) > max_visits or depth_of(steps) > _MAX_DEPTH:
         return None
 
     is_single = all(step.is_single for step in steps)

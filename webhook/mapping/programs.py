@@ -169,12 +169,15 @@ def combine(sources: Sequence[str]) -> str:
     evaluating an expression. Each source must compile on its own (`alone`): what does, can't
     close our parentheses, and so can't change its neighbours.
     """
-    entries = [
+    return f"{_PRELUDE}\n[{','.join([places_entry(source) for source in sources])}]"
+
+
+def places_entry(source: str) -> str:
+    """The part of a program that gives the paths that *source* selects, or its error."""
+    return (
         f"(try [limit({MAX_PLACES + 1}; path(\n{source}{_AFTER}))]"
         ' catch {error: (if type == "string" then .[:300] else type end)})'
-        for source in sources
-    ]
-    return f"{_PRELUDE}\n[{','.join(entries)}]"
+    )
 
 
 def combine_values(expressions: Sequence[Expression]) -> str:

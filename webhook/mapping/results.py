@@ -114,7 +114,7 @@ def read_results(
     # Decoded once, and only if an index counts from the end.
     decoded = functools.cache(functools.partial(_decode, document_json))
     return [
-        _read_result(entry, source, decoded) for entry, source in zip(entries, sources, strict=True)
+        read_places(entry, source, decoded) for entry, source in zip(entries, sources, strict=True)
     ]
 
 
@@ -125,7 +125,12 @@ def _decode(document_json: bytes) -> Any:
         raise EvaluationError("the object nests too deeply") from e
 
 
-def _read_result(entry: object, source: str, decoded: Callable[[], Any]) -> QueryResult:
+def read_places(entry: object, source: str, decoded: Callable[[], Any]) -> QueryResult:
+    """
+    The places that *source* selects, by what `programs.places_entry` gave for it.
+
+    *decoded* gives the object.
+    """
     if isinstance(entry, dict):
         return QueryFailure(shown_error(entry.get("error"), source))
     if not isinstance(entry, list):

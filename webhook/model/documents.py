@@ -29,7 +29,7 @@ from pydantic.alias_generators import to_camel
 from webhook.errors import SpecError
 from webhook.model.kinds import NATIVE_KINDS, POLICY_GROUP, VERSION, GroupVersionKind, type_hint
 from webhook.model.names import did_you_mean, is_dns_label, is_dns_name
-from webhook.model.scopes import Scope
+from webhook.model.scopes import Branch, Scope
 from webhook.model.values import FieldType, json_type
 
 
@@ -129,15 +129,7 @@ class ScopedSpec(Spec):
     @property
     def unit(self) -> str:
         """The cluster, department or project; ``""`` for a cluster means this one."""
-        match self.scope:
-            case Scope.CLUSTER:
-                return self.cluster
-            case Scope.DEPARTMENT:
-                return self.department
-            case Scope.PROJECT:
-                return self.project
-            case _:
-                return ""
+        return Branch(self.cluster, self.department, self.project).unit(self.scope)
 
 
 class WorkloadPolicySpec(ScopedSpec):

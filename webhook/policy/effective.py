@@ -18,8 +18,10 @@ from typing import Any
 from webhook.mapping.compiled import CompiledMapping, CompiledSelector
 from webhook.mapping.fields import Field, read_ref
 from webhook.mapping.homes import NO_HOME
+from webhook.mapping.patterns import EACH
 from webhook.mapping.programs import Expression
 from webhook.mapping.server_items import ItemPattern
+from webhook.mapping.uncovering import Uncovering, WrittenPath, uncovering
 from webhook.model.decision import Rule, Source
 from webhook.model.documents import Document
 from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
@@ -35,7 +37,7 @@ from webhook.policy.rules.enforcement import (
     Entry,
     Slot,
 )
-from webhook.policy.rules.item_names import EXCLUDE, value_attribute
+from webhook.policy.rules.item_names import EXCLUDE, EXCLUDED_AT, value_attribute
 from webhook.policy.rules.kept import KeptValues
 
 # The selector that finds the main container of each pod template.
@@ -287,6 +289,14 @@ class Plan:
     previews: tuple[PreviewPlan, ...] = ()
     # What its computed fields may ask jq.
     expressions: tuple[Expression, ...] = ()
+    # Whether what it writes can be, or hold, places of its own selectors.
+    uncovers: Uncovering = Uncovering.NOTHING
+
+    @property
+    def may_ask_late(self) -> bool:
+        """Whether jq may have to be asked when something is written already."""
+        asks_again = bool(self.jq_sources) and self.uncovers is not Uncovering.NOTHING
+        return asks_again or bool(self.expressions)
 
     @property
     def is_enforced(self) -> bool:
@@ -481,6 +491,9 @@ def build_plan(mapping: CompiledMapping, policies: Sequence[CompiledPolicy]) -> 
         consulted=tuple(dict.fromkeys([policy.source for policy in policies])),
         jq_sources=_jq_sources(mapping, parts),
         expressions=_expressions(parts),
+        uncovers=uncovering(
+            mapping, _written(parts), [mapping.selectors[n] for n in _needed(mapping, parts)]
+        ),
     )
 
 
@@ -509,6 +522,12 @@ def _add_unruled(mapping: CompiledMapping, items: dict[tuple[str, int], list[Ite
 
 
 def _jq_sources(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> tuple[str, ...]:
+    queries = [mapping.selectors[name].query for name in _needed(mapping, parts)]
+    return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
+
+
+def _needed(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> list[str]:
+    """The selectors whose places *parts* depend on."""
     wanted = dict.fromkeys([part.selector.name for part in parts])
     fields = [plan.field for part in parts for plan in (*part.fields, *part.computed)]
     fields += [plan.field for part in parts for plan in part.items]
@@ -522,8 +541,36 @@ def _jq_sources(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> tupl
         while parent is not None:
             wanted[parent] = None
             parent = mapping.selectors[parent].parent
-    queries = [mapping.selectors[name].query for name in wanted]
-    return tuple(dict.fromkeys([query.source for query in queries if query.plain is None]))
+    return list(wanted)
+
+
+# In a pod spec, the lists of what mounts its volumes.
+_MOUNTING = ("containers", "initContainers")
+
+
+def _written(parts: Iterable[SelectorPlan]) -> Iterable[WrittenPath]:
+    """Where *parts* may write."""
+    for part in parts:
+        selector, above = part.selector.name, part.above
+        for plan in part.fields:
+            given = (*plan.sets[:1], *plan.defaults[:1])
+            if given or plan.derived:
+                is_plain = all(type(rule.value) in _SCALARS for rule in given)
+                is_open = not is_plain or bool(plan.field.home.codec)
+                yield WrittenPath(selector, plan.ref, above, is_open)
+        for item_plan in part.items:
+            field = item_plan.field
+            # What a submitter excludes is taken out whatever policies say, and the rest moves up.
+            yield WrittenPath(selector, field.ref, above, is_open=True)
+            if field.home.items == "volumes":
+                for name in _MOUNTING:
+                    yield WrittenPath(selector, (name, EACH, "volumeMounts"), above, is_open=True)
+        if any(item_plan.items for item_plan in part.items):
+            # What is excluded of them is remembered there.
+            yield WrittenPath(None, EXCLUDED_AT)
+        # A formatter may write anything in its element.
+        if any(plan.sets or plan.defaults for plan in part.computed):
+            yield WrittenPath(selector, (EACH,), above, is_open=True)
 
 
 def _field_plan(selector: CompiledSelector, slot: Slot, entries: list[Entry]) -> FieldPlan:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 from urllib.parse import quote
 
-from webhook.clients.listing import ListCalls, ObjectLister
+from webhook.clients.listing import ObjectLister
 from webhook.clients.owner import fetch_reference
 from webhook.errors import JqUnavailableError, KubeError
 from webhook.mapping.evaluator import JqWorker
@@ -28,21 +28,6 @@ log = logging.getLogger("gatewright.reports")
 
 _REGISTRATION_API = "admissionregistration.k8s.io/v1"
 _CONFIGURATIONS = f"/apis/{_REGISTRATION_API}/validatingwebhookconfigurations"
-
-
-class KeeperCalls(ListCalls, ReportCalls, Protocol):
-    """What is needed of a client of the API server."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: Any = None,
-        accept: str = "application/json",
-        timeout_s: float = 10.0,
-    ) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +76,7 @@ class ReportsKeeper:
 
     def __init__(
         self,
-        client: KeeperCalls,
+        client: ReportCalls,
         current: Current,
         jq: JqWorker,
         metrics: Metrics,

@@ -193,8 +193,8 @@ class DirectoryStore:
 
     async def list_documents(self, kind: str) -> Sequence[Stored]:
         """All documents of one kind, by name, as they were at the last look."""
-        found = [stored for stored in stored_documents(self._sources) if stored.kind == kind]
-        return sorted(found, key=lambda stored: stored.name)
+        # The version of each is a hash of its content: with thousands, tenths of a second.
+        return await asyncio.to_thread(_list, self._sources, kind)
 
     async def fetch_document(self, kind: str, name: str) -> Stored:
         return _find(self._sources, kind, name)
@@ -320,6 +320,11 @@ class DirectoryStore:
                 continue
             stamps.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return tuple(stamps)
+
+
+def _list(sources: Sequence[SourceFile], kind: str) -> Sequence[Stored]:
+    found = [stored for stored in stored_documents(sources) if stored.kind == kind]
+    return sorted(found, key=lambda stored: stored.name)
 
 
 def _find(sources: Iterable[SourceFile], kind: str, name: str) -> Stored:

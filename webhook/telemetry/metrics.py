@@ -45,7 +45,7 @@ class Rejection(StrEnum):
     SLOW = "slow"
     # Not for what was sent, but for what came with it.
     BUSY = "busy"
-    # Hung up before its turn came.
+    # Hung up before its turn came, or had to go while its body did.
     GONE = "gone"
     CERTIFICATE = "certificate"
 
@@ -333,7 +333,7 @@ class ReconcilerMetrics:
         self.evaluations = Counter(
             "gatewright_gpu_evaluations_total",
             "Evaluations of a policy for a workload."
-            " outcome: upsize, scaleBack, kept, none, not_evaluated.",
+            " outcome: upsize, scaleBack, kept, none, not_evaluated, failed.",
             ["outcome"],
             registry=registry,
         )

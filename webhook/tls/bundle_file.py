@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from webhook.errors import SettingsError
+from webhook.model.files import load_bytes
 from webhook.tls.bundle import HeldBundle
 from webhook.tls.held import read_certificates
 
@@ -58,7 +59,7 @@ def _read(path: Path) -> bytes:
         SettingsError: it can't be read, or there are no certificates in it.
     """
     try:
-        pem = path.read_bytes()
+        pem = load_bytes(path)
         read_certificates(pem)
     except OSError as error:
         raise SettingsError(f"{path} is not readable: {error.strerror or error}") from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from cryptography import x509
 
 from webhook.errors import SettingsError
+from webhook.model.files import load_bytes
 
 log = logging.getLogger("gatewright.tls")
 
@@ -145,7 +146,7 @@ class ServerTls:
 
     def _read_chain(self) -> Sequence[x509.Certificate]:
         try:
-            return x509.load_pem_x509_certificates(self._certificate.read_bytes())
+            return x509.load_pem_x509_certificates(load_bytes(self._certificate))
         except (OSError, ValueError) as e:
             raise SettingsError(f"{self._certificate} is not readable: {_reason(e)}") from e
 

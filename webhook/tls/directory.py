@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from webhook.errors import CertificateError
+from webhook.model.files import load_bytes
 from webhook.tls.held import (
     CA_CERTIFICATE,
     CA_KEY,
@@ -152,7 +153,7 @@ def read_directory(directory: Path) -> dict[str, bytes]:
     found = {}
     for name in NAMES:
         try:
-            found[name] = (directory / name).read_bytes()
+            found[name] = load_bytes(directory / name)
         except FileNotFoundError:
             continue
     return found

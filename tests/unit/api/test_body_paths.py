@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.api.body_paths import in_body, without_spec
+from webhook.api.rest.body_paths import in_body, without_spec
 
 
 @pytest.mark.parametrize(

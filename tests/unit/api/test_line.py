@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from webhook.api import line as module
-from webhook.api.bodies import BusyError
-from webhook.api.line import ROUND_S, STANDING_AFTER_S, STANDING_WAIT_S, GoneError, Line
+from webhook.api.limits import line as module
+from webhook.api.limits.bodies import BusyError
+from webhook.api.limits.line import ROUND_S, STANDING_AFTER_S, STANDING_WAIT_S, GoneError, Line
 
 # A review that takes as much as all that go on without waiting in a round.
 WORK_S = ROUND_S
@@ -26,10 +26,15 @@ class Callers:
         self.work_s = work_s
 
     async def call(
-        self, number: int, patience_s: float = 60.0, is_gone: Callable[[], bool] = bool
+        self,
+        number: int,
+        patience_s: float = 60.0,
+        is_gone: Callable[[], bool] = bool,
+        peer: str = "10.0.0.1",
     ) -> None:
         until = asyncio.get_running_loop().time() + patience_s
-        await self._note(number, self.line.wait_turn(wait_until=until, is_gone=is_gone))
+        turn = self.line.wait_turn(wait_until=until, is_gone=is_gone, peer=lambda: peer)
+        await self._note(number, turn)
 
     async def return_(self, number: int, is_gone: Callable[[], bool] = bool) -> None:
         await self._note(number, self.line.return_for_turn(is_gone=is_gone))
@@ -188,6 +193,97 @@ async def test_who_is_cancelled_holds_up_nobody() -> None:
     await asyncio.gather(*waiting, return_exceptions=True)
 
     assert callers.done == [0, 1, 2, 4, 5]
+
+
+CROWD, POLITE = "10.0.0.2", "10.0.0.3"
+
+
+async def test_turns_go_round_the_peers_and_in_a_peer_who_comes_first_goes_first() -> None:
+    callers = Callers(Line())
+    crowd = [asyncio.create_task(callers.call(number, peer=CROWD)) for number in range(8)]
+    await asyncio.sleep(0)
+    # The first two went on at once, or are next.
+    assert callers.line.waiting >= 6
+
+    await asyncio.gather(*[callers.call(10 + number, peer=POLITE) for number in range(2)], *crowd)
+
+    assert [number for number in callers.done if number < 10] == list(range(8))
+    # After one of the crowd each.
+    assert callers.done.index(10) <= 3
+    assert callers.done.index(11) == callers.done.index(10) + 2
+
+
+@pytest.mark.slow
+async def test_nobody_is_refused_for_a_crowd_from_elsewhere_but_for_his_own() -> None:
+    callers = Callers(Line())
+    crowd = [asyncio.create_task(callers.call(number, peer=CROWD)) for number in range(40)]
+    # Until it is known how long turns take.
+    await crowd[10]
+
+    # Half of that he can wait. Of the crowd as many go before him as of his own, and one.
+    patience_s = 2 * 20 * WORK_S
+    polite = [callers.call(100 + number, patience_s, peer=POLITE) for number in range(15)]
+    await asyncio.gather(callers.call(50, patience_s, peer=CROWD), *polite, *crowd)
+
+    assert 50 in callers.refused
+    answered = [number for number in callers.done if number >= 100]
+    assert answered == list(range(100, 100 + len(answered)))
+    assert 1 <= len(answered) <= 10
+
+
+@pytest.mark.slow
+async def test_a_crowd_of_which_each_has_an_address_of_his_own_is_refused_as_well() -> None:
+    callers = Callers(Line())
+    crowd = [
+        asyncio.create_task(callers.call(number, peer=f"10.1.0.{number}")) for number in range(40)
+    ]
+    await crowd[10]
+
+    await asyncio.gather(callers.call(50, 2 * 5 * WORK_S, peer=POLITE), *crowd)
+
+    assert callers.refused == [50]
+
+
+@pytest.mark.slow
+async def test_a_crowd_that_stands_is_kept_few_and_not_who_comes_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "STANDING_AFTER_S", 2 * WORK_S)
+    monkeypatch.setattr(module, "STANDING_WAIT_S", 0.0)
+    callers = Callers(Line())
+    crowd = [asyncio.create_task(callers.call(number, peer=CROWD)) for number in range(20)]
+    await crowd[10]
+
+    await asyncio.gather(callers.call(50, peer=CROWD), callers.call(51, peer=POLITE), *crowd)
+
+    assert callers.refused == [50]
+    assert 51 in callers.done
+
+
+async def test_nobody_is_asked_where_he_comes_from_who_need_not_wait() -> None:
+    line = Line()
+    asked: list[str] = []
+
+    def peer() -> str:
+        asked.append(CROWD)
+        return CROWD
+
+    until = asyncio.get_running_loop().time() + 60.0
+    await asyncio.gather(
+        *[line.wait_turn(wait_until=until, is_gone=bool, peer=peer) for _ in range(10)]
+    )
+
+    assert not asked
+
+
+async def test_who_comes_back_goes_before_all_peers() -> None:
+    callers = Callers(Line())
+    crowd = [asyncio.create_task(callers.call(number, peer=CROWD)) for number in range(4)]
+    await asyncio.sleep(0)
+
+    await asyncio.gather(callers.call(10, peer=POLITE), callers.return_(11), *crowd)
+
+    assert callers.done.index(11) < callers.done.index(10)
 
 
 @pytest.mark.slow

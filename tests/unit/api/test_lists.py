@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from webhook.api.lists import make_token, read_list_query, select_page
 from webhook.api.problems import BadRequestError
+from webhook.api.rest.lists import make_token, read_list_query, select_page
 
 COLUMNS = ("id", "name", "kind")
 ROWS: list[tuple[dict[str, str], str]] = [

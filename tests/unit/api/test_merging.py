@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.builders import make_rule
-from webhook.api.merging import merge_patch, merge_rules
 from webhook.api.problems import BadRequestError
+from webhook.api.rest.merging import merge_patch, merge_rules
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from webhook.api.bodies import BusyError
-from webhook.api.line import GoneError
-from webhook.api.threads import BoundedThreads
+from webhook.api.limits.bodies import BusyError
+from webhook.api.limits.line import GoneError
+from webhook.api.limits.threads import BoundedThreads
 
 WORK_S = 0.02
 # As much as ten pieces of work take, one after the other.
 PATIENCE_S = 10 * WORK_S
+PEER = "10.0.0.1"
 
 
 def is_here() -> bool:
@@ -38,6 +39,7 @@ class Work:
         *,
         questions: int = 1,
         patience_s: float = PATIENCE_S,
+        peer: str = PEER,
     ) -> None:
         def wait_and_work() -> None:
             with self._lock:
@@ -46,9 +48,9 @@ class Work:
 
         async def review() -> None:
             try:
-                with self.threads.one(patience_s=patience_s):
+                with self.threads.one(patience_s=patience_s, peer=peer):
                     for _ in range(questions):
-                        await self.threads.run(wait_and_work, is_gone=is_here)
+                        await self.threads.run(wait_and_work, is_gone=is_here, peer=peer)
             except BusyError as error:
                 self.refused.append(str(error))
 
@@ -62,7 +64,7 @@ class Work:
         await asyncio.wait(self.taken[-8:-3])
 
     async def _hold(self) -> None:
-        with self.threads.one(patience_s=PATIENCE_S):
+        with self.threads.one(patience_s=PATIENCE_S, peer=PEER):
             await self._held.wait()
 
     async def finish(self) -> None:
@@ -115,6 +117,77 @@ async def test_what_comes_at_once_is_taken_until_it_is_known_how_long_it_takes()
         assert not work.refused
 
 
+async def test_no_review_is_refused_for_those_of_another_peer_but_for_its_own() -> None:
+    async with working() as work:
+        await work.learn()
+        work.submit(40)
+        await asyncio.sleep(0)
+        assert len(work.refused) > 40 - 12
+        before = len(work.refused)
+
+        work.submit(1, peer="10.0.0.2")
+        await asyncio.sleep(0)
+        assert len(work.refused) == before
+        work.submit(40, peer="10.0.0.2")
+        await asyncio.sleep(0)
+        # About half of what there is time for.
+        assert len(work.refused) > before + 40 - 8
+
+
+async def test_turns_go_round_the_peers() -> None:
+    done: list[str] = []
+    async with working() as work:
+        # Two of them have a thread.
+        work.submit(8, lambda: done.append("crowd"))
+        await asyncio.sleep(0)
+        work.submit(2, lambda: done.append("polite"), peer="10.0.0.2")
+        await work.finish()
+
+    assert done.count("crowd") == 8
+    # They are the fourth and the sixth to have a thread, and of two threads either may be first.
+    assert done[:8].count("polite") == 2
+
+
+async def test_who_is_cancelled_in_his_turn_keeps_no_thread() -> None:
+    threads = BoundedThreads(1, "test", "things")
+    done: list[str] = []
+
+    async def run(name: str) -> None:
+        await threads.run(lambda: done.append(name), is_gone=is_here, peer=PEER)
+
+    async def run_first() -> None:
+        await run("first")
+        # Who has been given the thread, and has not gone on yet.
+        second.cancel()
+
+    try:
+        async with asyncio.timeout(5.0):
+            first = asyncio.create_task(run_first())
+            second = asyncio.create_task(run("second"))
+            third = asyncio.create_task(run("third"))
+            await asyncio.wait([first, second, third])
+            # Who is cancelled while he waits.
+            tasks = [asyncio.create_task(run(f"later {number}")) for number in range(3)]
+            await asyncio.sleep(0)
+            tasks[1].cancel()
+            await asyncio.wait(tasks)
+    finally:
+        threads.close()
+
+    assert second.cancelled()
+    assert done == ["first", "third", "later 0", "later 2"]
+
+
+async def test_nobody_who_waits_for_a_thread_is_left_when_they_close() -> None:
+    async with working() as work:
+        work.submit(6)
+        await asyncio.sleep(0)
+        work.threads.close()
+        await work.finish()
+
+        assert [task.cancelled() for task in work.taken[2:]] == [True] * 4
+
+
 async def test_there_is_room_again_when_it_is_done() -> None:
     async with working() as work:
         await work.learn()
@@ -162,7 +235,7 @@ async def test_what_takes_long_beside_them_does_not_count_for_those_that_do_not(
         large = asyncio.Event()
 
         async def be_large() -> None:
-            with work.threads.one(patience_s=PATIENCE_S):
+            with work.threads.one(patience_s=PATIENCE_S, peer=PEER):
                 await large.wait()
 
         beside = asyncio.create_task(be_large())
@@ -183,7 +256,7 @@ async def test_what_went_undone_says_nothing_of_how_long_others_take() -> None:
     async with working() as work:
         await work.learn()
         for _ in range(40):
-            with pytest.raises(GoneError), work.threads.one(patience_s=PATIENCE_S):
+            with pytest.raises(GoneError), work.threads.one(patience_s=PATIENCE_S, peer=PEER):
                 raise GoneError
 
         work.submit(40)
@@ -196,10 +269,10 @@ async def test_nothing_is_done_for_a_caller_who_has_gone() -> None:
     asked: list[int] = []
     async with working() as work:
         with pytest.raises(GoneError):
-            await work.threads.run(lambda: asked.append(1), is_gone=lambda: True)
+            await work.threads.run(lambda: asked.append(1), is_gone=lambda: True, peer=PEER)
         assert not asked
 
         # While it was done.
         with pytest.raises(GoneError):
-            await work.threads.run(lambda: asked.append(2), is_gone=lambda: bool(asked))
+            await work.threads.run(lambda: asked.append(2), is_gone=lambda: bool(asked), peer=PEER)
         assert asked == [2]

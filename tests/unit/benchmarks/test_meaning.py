@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import work
-from benchmarks.lanes import CEL, FLOOR, GATE, LANES, MUTATE, Answer, Callers, Lane
+from benchmarks.lanes import CEL, FLOOR, GATE, LANES, MUTATE, Callers, Lane
+from benchmarks.link import Answer
 from benchmarks.meaning import broken_one_by_one, differences
 from tests.builders import make_snapshot, submit
 

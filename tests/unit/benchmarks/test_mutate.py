@@ -12,10 +12,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.mutate import JOB, Sent, load_result, promises
+from benchmarks.mutate import JOB, Sent, load_result, promises, send
 from benchmarks.report import Section, to_json
 from benchmarks.server import cpu_time_s
 from benchmarks.table import write_json
+from tests.unit.benchmarks.tls_server import answering, http_answer
 
 ANSWER = orjson.dumps({"response": {"allowed": False}})
 
@@ -64,3 +65,46 @@ def test_the_time_of_a_process_that_is_not_in_proc_is_no_number() -> None:
     ended.wait()
 
     assert math.isnan(cpu_time_s(ended.pid))
+
+
+def test_each_request_is_answered_and_timed(tmp_path: Path) -> None:
+    with answering(tmp_path, [http_answer(ANSWER)] * 10) as server:
+        found = send(server, b"{}", requests=10, connections=3)
+
+    assert len(found.durations_s) == 10
+    assert min(*found.durations_s, found.took_s) > 0
+    assert found.answer == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        pytest.param([], "/mutate did not answer: RemoteDisconnected", id="hung-up"),
+        pytest.param([b"SSH-2.0\r\n"], "/mutate did not answer: BadStatusLine", id="no-http"),
+        pytest.param(
+            [http_answer(b"\xff", "503 Busy")], "/mutate answered 503: \ufffd", id="refused"
+        ),
+    ],
+)
+@pytest.mark.parametrize("connections", [1, 3])
+def test_figures_of_what_was_not_answered_are_none(
+    tmp_path: Path, later: list[bytes], told: str, connections: int
+) -> None:
+    """Else what was answered before would be divided as if all had been."""
+    with (
+        answering(tmp_path, [http_answer(ANSWER), *later]) as server,
+        pytest.raises(SystemExit) as ended,
+    ):
+        send(server, b"{}", requests=50, connections=connections)
+
+    assert str(ended.value.code).startswith(told)
+
+
+def test_who_cannot_connect_is_told(tmp_path: Path) -> None:
+    with answering(tmp_path, []) as server:
+        pass
+
+    with pytest.raises(SystemExit) as ended:
+        send(server, b"{}", requests=50, connections=3)
+
+    assert str(ended.value.code).startswith("cannot connect: ")

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from webhook.cli import COMMANDS, main
+from webhook.cli import COMMANDS, PLUGIN_COMMANDS, _build_parser, main
+
+Words = tuple[str, ...]
 
 
 def modules_after(*arguments: str) -> set[str]:
@@ -45,6 +49,55 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
     assert ended.value.code == 0
     assert f"usage: gatewright {command}" in capsys.readouterr().out
+
+
+def commands_below(
+    parser: argparse.ArgumentParser, words: Words = (), help_text: str | None = None
+) -> Iterator[tuple[Words, str | None, argparse.ArgumentParser]]:
+    """
+    *parser* and every command below it: by what words it is called, and what is said of it in the
+    list of the commands beside it.
+    """
+    yield words, help_text, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            listed = {choice.dest: choice.help for choice in action._choices_actions}
+            for name, below in action.choices.items():
+                yield from commands_below(below, (*words, name), listed.get(name))
+
+
+@pytest.mark.parametrize(("is_plugin", "names"), [(False, COMMANDS), (True, PLUGIN_COMMANDS)])
+def test_every_command_and_every_option_says_what_it_is(
+    is_plugin: bool, names: tuple[str, ...]
+) -> None:
+    found = list(commands_below(_build_parser([], is_plugin=is_plugin)))
+
+    assert {words[0] for words, _, _ in found if len(words) == 1} == set(names)
+    assert ("gpu", "record") in [words for words, _, _ in found]
+    assert [words for words, text, _ in found if words and not (text or "").strip()] == []
+    assert [words for words, _, each in found if not (each.description or "").strip()] == []
+    assert [
+        (*words, *(action.option_strings or [action.dest]))
+        for words, _, each in found
+        for action in each._actions
+        if not isinstance(action, argparse._SubParsersAction) and not (action.help or "").strip()
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words, _, _ in commands_below(_build_parser([], is_plugin=False)) if len(words) > 1],
+    ids=" ".join,
+)
+def test_every_command_of_a_group_has_help(
+    words: Words, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Printed, so that a `%` in a text is found."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+
+    assert ended.value.code == 0
+    assert f"usage: gatewright {' '.join(words)}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["unheard-of"], ["serve", "--unheard-of"]])

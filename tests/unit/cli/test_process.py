@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -31,3 +32,46 @@ def test_there_are_as_many_connections_as_files_allow(soft: int, hard: int, want
     )
 
     assert done.stdout.strip() == want
+
+
+# It listens, and ends.
+LISTEN = """
+import asyncio, contextlib, resource, sys
+from tests.api.gate import Gate
+from webhook.api.app import build_app
+from webhook.cli.process import listen
+from webhook.settings import Address
+from webhook.telemetry.logs import configure_logging
+resource.setrlimit(resource.RLIMIT_NOFILE, (500, 500))
+configure_logging("info")
+
+async def main():
+    async with contextlib.AsyncExitStack() as stack:
+        app = build_app(Gate().services)
+        await listen(stack, app, Address("127.0.0.1", 0), most=int(sys.argv[1]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("most", "want"),
+    [
+        pytest.param(
+            2048,
+            [
+                "at most 100 connections are held in place of 2048: this process may open no more files"
+            ],
+            id="too-few-files",
+        ),
+        pytest.param(100, [], id="just-enough"),
+    ],
+)
+def test_where_files_allow_fewer_connections_it_is_said_once(most: int, want: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LISTEN, str(most)], capture_output=True, text=True, check=True
+    )
+
+    said = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["message"] for line in said if line["logger"] == "gatewright.serve"] == want

@@ -103,6 +103,18 @@ def watch(*events: str, then: str = "hang", after_s: float = 0.0) -> Step:
     return step
 
 
+def endless(status: int = 200, piece: bytes = b" " * 2**20) -> Step:
+    """*piece* again and again, as often as the other side takes it."""
+
+    async def step(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=status)
+        await response.prepare(request)
+        while True:
+            await response.write(piece)
+
+    return step
+
+
 class FakeApiServer:
     """
     *script* is the answers to come; `requests` are the queries that came.

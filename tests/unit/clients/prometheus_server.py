@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.unit.clients.apiserver import endless
 from webhook.clients.prometheus import PrometheusClient, Retries
 
 # Short, so that a test of retries is one of hundredths of a second.
@@ -81,12 +82,8 @@ async def drip(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.02)
 
 
-async def flood(request: web.Request) -> web.StreamResponse:
-    """As much as the other side takes."""
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" " * 2**20)
+# As much as the other side takes.
+flood = endless()
 
 
 async def babble(request: web.Request) -> web.StreamResponse:

@@ -119,6 +119,55 @@ async def test_a_list_that_is_refused_says_by_which_status(status: int) -> None:
     assert caught.value.status == status
 
 
+class HeavyObjects(FakeApiServer):
+    """So large that a page with more than *most* of them is not read."""
+
+    def __init__(self, answers: Mapping[str, Any], most: int) -> None:
+        super().__init__(answers)
+        self._most = most
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+    ) -> bytes:
+        if int((params or {})["limit"]) > self._most:
+            self.calls.append((path, dict(params or {})))
+            raise KubeError(0, "TooLarge", "the answer is larger than 1 byte")
+        return await super().request(method, path, params=params, timeout_s=timeout_s)
+
+
+async def test_objects_that_are_too_large_together_come_fewer_at_a_time() -> None:
+    pages = [page("a", "b", "c", token="2"), page("d")]
+    server = HeavyObjects({"/api/v1/pods": pages}, most=7)
+    lister = ObjectLister(server)
+
+    assert [found["metadata"]["name"] async for found in lister.objects(PODS)] == [*"abcd"]
+    assert [(call.get("continue"), call["limit"]) for _, call in server.calls] == [
+        (None, "25"),
+        (None, "12"),
+        (None, "6"),
+        ("2", "12"),
+        ("2", "6"),
+    ]
+
+
+async def test_one_object_that_is_too_large_is_an_error() -> None:
+    with pytest.raises(KubeError, match="TooLarge"):
+        await names(HeavyObjects({}, most=0))
+
+
+async def test_objects_are_had_as_they_are_written_too() -> None:
+    server = FakeApiServer({"/x": b'{"metadata": {}, "items": [{"metadata":{},  "a": 1.50}]}'})
+
+    found = [raw async for raw in ObjectLister(server).raw_objects("/x")]
+
+    assert found == [b'{"metadata":{},  "a": 1.50}']
+
+
 async def test_an_answer_that_is_no_list_is_an_error() -> None:
     with pytest.raises(KubeError, match="no answer of an API server"):
         await names(FakeApiServer({"/api/v1/pods": b"<html>"}))

@@ -480,6 +480,16 @@ async def test_a_server_that_repeats_the_token_does_not_bring_it_into_a_message(
         pytest.param("http://prometheus/#hunter2", id="fragment"),
         pytest.param("http://admin:hunter2@prometheus", id="password"),
         pytest.param("http://hunter2@prometheus", id="user"),
+        pytest.param("http://prometheus..monitoring.svc:9090", id="empty-label"),
+        pytest.param("http://.prometheus", id="empty-first-label"),
+        pytest.param("http://..", id="dots"),
+        pytest.param("http://a...", id="dots-at-the-end"),
+        pytest.param(f"http://{'a' * 64}.svc:9090", id="long-label"),
+        pytest.param(f"http://{'.'.join(['a' * 60] * 5)}", id="long-name"),
+        pytest.param("http://xn--a", id="no-punycode"),
+        pytest.param("http://a b", id="space"),
+        pytest.param("http://a\x00b", id="zero"),
+        pytest.param("http://a\udcff", id="surrogate"),
     ],
 )
 def test_a_url_that_is_none_or_holds_credentials_is_refused_without_being_told(url: str) -> None:
@@ -490,6 +500,16 @@ def test_a_url_that_is_none_or_holds_credentials_is_refused_without_being_told(u
     assert "hunter2" not in str(e.value)
 
 
+async def test_a_fault_that_the_http_library_does_not_name_is_one_of_prometheus() -> None:
+    """Text that has no UTF-8 fails inside of it, with a UnicodeError."""
+    async with prometheus(vector()) as fake, asking(fake.url) as client:
+        with pytest.raises(PrometheusError) as e:
+            await client.query("up\udcff", at=AT)
+
+    assert (e.value.fault, e.value.temporary) == (Fault.UNREACHABLE, False)
+    assert "UnicodeEncodeError" in e.value.message
+
+
 @pytest.mark.parametrize(
     ("url", "want"),
     [
@@ -497,6 +517,11 @@ def test_a_url_that_is_none_or_holds_credentials_is_refused_without_being_told(u
         pytest.param("http://prometheus:9090/", "http://prometheus:9090", id="slash"),
         pytest.param("https://x/a%2Fb/prom//", "https://x/a%2Fb/prom", id="path-stays-as-it-is"),
         pytest.param("http://[::1]:9090", "http://[::1]:9090", id="ipv6"),
+        pytest.param("http://10.0.0.1:9090", "http://10.0.0.1:9090", id="ipv4"),
+        pytest.param("http://prom.svc.:9090", "http://prom.svc.:9090", id="absolute-name"),
+        pytest.param("http://prom_1", "http://prom_1", id="underscore"),
+        pytest.param(f"http://{'a' * 63}", f"http://{'a' * 63}", id="longest-label"),
+        pytest.param("http://\xe9.test", "http://xn--9ca.test", id="idna"),
     ],
 )
 def test_a_url_is_kept(url: str, want: str) -> None:

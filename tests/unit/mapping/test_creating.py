@@ -258,6 +258,17 @@ ENABLED = {
             {"Worker": WITHOUT_HOST},
             id="there-in-no-case",
         ),
+        pytest.param(
+            {
+                "query": ".spec.Worker.template",
+                "ignoreCase": ["Worker"],
+                "dependency": below("template", "roles"),
+            },
+            {"roles": {"query": ".spec.Worker | select(.)", "ignoreCase": ["Worker"]}},
+            {"worker": {}, "Worker": {}},
+            {"worker": {"template": WITHOUT_HOST}, "Worker": {"template": WITHOUT_HOST}},
+            id="below-each-spelling",
+        ),
     ],
 )
 def test_a_default_creates_what_its_selector_finds_then(

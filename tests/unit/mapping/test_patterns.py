@@ -11,8 +11,11 @@ from webhook.mapping.patterns import (
     EACH,
     Pattern,
     can_select,
+    outline_before_conditions,
     outline_of,
+    outline_without_conditions,
     patterns_of,
+    reads_of,
     show_pattern,
 )
 from webhook.mapping.plain import PlainQuery, parse_plain
@@ -130,3 +133,59 @@ def test_of_other_forms_nothing_is_told(source: str) -> None:
 )
 def test_a_pattern_is_shown_as_a_query_spells_it(pattern: Pattern, want: str) -> None:
     assert show_pattern(pattern) == want
+
+
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        pytest.param(".spec.pod | objects", set(), id="no-condition"),
+        pytest.param(".spec | select(.enabled == true) | .pod", {"enabled"}, id="comparison"),
+        pytest.param(
+            '.pods[] | select((.a.b? == "x") or (.c | not))', {"a", "b", "c", "x"}, id="several"
+        ),
+        pytest.param('.pods[] | select(has("a") and ["b"] != null)', {"a", "b"}, id="has"),
+        pytest.param(".spec.a // .spec.b", {"spec", "a", "b"}, id="alternatives"),
+        pytest.param("first(.a, .b | select(.c))", {"c"}, id="first"),
+        pytest.param(".pods[] | select(.a | select(.b))", {"a", "b"}, id="within-one-another"),
+        pytest.param(".spec | select(.a == .b)", None, id="two-values"),
+        pytest.param(".spec | select(.[] == 1)", None, id="any-key"),
+        pytest.param(".spec | select(length > 1)", None, id="how-many"),
+        pytest.param(".spec | select(.a == {})", None, id="object"),
+        pytest.param(".spec | select(.. == 1)", None, id="anywhere"),
+        pytest.param('.spec | select(has("\\(.a)"))', None, id="computed-key"),
+        pytest.param(".spec | select(.[$x])", None, id="variable"),
+    ],
+)
+def test_what_a_condition_reads(source: str, want: set[str] | None) -> None:
+    assert reads_of(source) == want
+
+
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        pytest.param(".spec.a | objects | select(.on) | .b", [".spec.a"], id="select"),
+        pytest.param(".spec[]? | (.a, .b) | select(.on)", [".spec[]"], id="parentheses"),
+        pytest.param("first(.a, .b | select(.c))", None, id="at-once"),
+        pytest.param(".spec.a // .spec.b", None, id="alternatives"),
+        pytest.param("select(.on) | .a", None, id="first-of-all"),
+    ],
+)
+def test_where_the_first_condition_is(source: str, want: list[str] | None) -> None:
+    begin = outline_before_conditions(source)
+
+    assert (begin and [show_pattern(pattern) for pattern in patterns_of(begin)]) == want
+
+
+@pytest.mark.parametrize(
+    ("source", "is_told"),
+    [
+        (".spec?.a | objects", True),
+        (".spec | (.a?, .b?) | objects | .c", True),
+        (".spec.a | arrays", False),
+        (".spec.a | select(.b)", False),
+        ("first(.a, .b)", False),
+        (".a // .b", False),
+    ],
+)
+def test_a_query_that_finds_all_objects_is_its_outline(source: str, is_told: bool) -> None:
+    assert (outline_without_conditions(source) is not None) is is_told

@@ -332,7 +332,22 @@ def test_what_the_api_server_fills_in_is_no_use_of_gpu_fields() -> None:
 def test_an_address_that_nobody_can_ask_is_named(url: str) -> None:
     """The schema takes any text, so it must be let in."""
     assert warnings(make_settings(prometheus={"url": url})) == [
-        "spec.prometheus.url: is no http:// or https:// address: nothing is asked"
+        "spec.prometheus.url: is not http[s]://HOST[:PORT][/PATH]: nothing is asked"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://prometheus..monitoring.svc:9090", "names a host that there can't be"),
+        (f"http://{'a' * 64}.svc:9090", "names a host that there can't be"),
+        ("http://me:mine@prometheus", "holds credentials; these are settings of their own"),
+        ("http://prometheus/?tenant=a", "is not http[s]://HOST[:PORT][/PATH]"),
+    ],
+)
+def test_an_address_that_the_reconciler_refuses_is_named(url: str, problem: str) -> None:
+    assert warnings(make_settings(prometheus={"url": url})) == [
+        f"spec.prometheus.url: {problem}: nothing is asked"
     ]
 
 

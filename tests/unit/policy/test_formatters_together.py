@@ -347,9 +347,9 @@ def test_policies_that_take_back_what_another_one_writes_fail_and_say_which(
 
 @pytest.mark.slow
 def test_a_text_that_too_many_policies_write_is_a_failure(jq: Jq) -> None:
-    formatter = make_formatter({f"p{index}": part(index) for index in range(12)})
-    group = make_group({f"p{index}": {"formatter": "acme"} for index in range(12)})
-    rules = [(f"p{index}", {"default": "x"}) for index in range(12)]
+    formatter = make_formatter({f"p{index}": part(index) for index in range(24)})
+    group = make_group({f"p{index}": {"formatter": "acme"} for index in range(24)})
+    rules = [(f"p{index}", {"default": "x"}) for index in range(24)]
     snapshot = jq.snapshot(formatter, group, make_mapping(), *policies(*rules))
 
     with pytest.raises(EvaluationError, match="looked at again and again"):

@@ -143,6 +143,8 @@ class FakePrometheus:
         self.namespace = namespace
         self.percents: dict[str, dict[str, dict[str, str | None]]] = {"compute": {}, "memory": {}}
         self.error: PrometheusError | None = None
+        # What no client should raise.
+        self.unforeseen: Exception | None = None
         self.queries = 0
         self._sampler = Sampler(self)
 
@@ -160,6 +162,8 @@ class FakePrometheus:
         self.queries += 1
         if self.error is not None:
             raise self.error
+        if self.unforeseen is not None:
+            raise self.unforeseen
         signal = next(signal for signal, (metric, _) in METRICS.items() if metric in promql)
         return tuple(
             [

@@ -50,9 +50,6 @@ def test_a_container_has_the_whole_gpus_that_it_asks_for(
             id="of-the-one-that-is-named",
         ),
         pytest.param(
-            {FRACTION: "0.35", DEVICES: "4"}, {"main": "1.4", "sidecar": None}, id="of-each-device"
-        ),
-        pytest.param(
             {FRACTION: "0.333333333333333333333333333333"},
             {"main": "0.333333", "sidecar": None},
             id="as-it-is-stored",
@@ -65,6 +62,13 @@ def test_a_share_is_that_of_one_container(
     pod = make_gpu_pod(MAIN, SIDECAR, annotations=annotations)
 
     assert read_allocation(pod) == GpuAllocation(amounts(**want))
+
+
+def test_a_share_of_several_devices_tells_how_many_these_are() -> None:
+    pod = make_gpu_pod(MAIN, SIDECAR, annotations={FRACTION: "0.35", DEVICES: "4"})
+
+    want = GpuAllocation(amounts(main="1.4", sidecar=None), devices={"main": 4})
+    assert read_allocation(pod) == want
 
 
 def test_init_containers_count_if_they_run_beside_the_others() -> None:

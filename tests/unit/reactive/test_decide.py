@@ -256,7 +256,8 @@ def test_pods_that_differ_before_the_first_upsize_have_no_baseline_to_go_back_to
 
     assert (evaluation.change, recommended(evaluation)) == (Change.NONE, None)
     assert evaluation.reasons[-1] == (
-        "no baseline of main is known, and pods llm-0 and llm-1 have different amounts of it"
+        "no baseline of main is known, and pods llm-0 and llm-1 were made with different amounts"
+        " of it"
     )
 
 
@@ -408,7 +409,7 @@ def test_a_container_that_joins_with_different_amounts_is_not_scaled_back() -> N
 
     assert recommended(evaluation) == {"a": "0.8"}
     assert (
-        "no baseline of b is known, and pods llm-0 and llm-1 have different amounts of it"
+        "no baseline of b is known, and pods llm-0 and llm-1 were made with different amounts of it"
         in evaluation.reasons
     )
 
@@ -496,3 +497,137 @@ def test_equal_input_gives_equal_output_whatever_the_order_of_pods() -> None:
         return decide(make_policy(), WorkloadState(), given, readings, NOW)
 
     assert run(pods) == run(pods[::-1])
+
+
+# --- devices that look like one ---
+
+NAMELESS = {"": "90"}
+FULL, CURRENT = "fullGPU", "currentAllocation"
+
+
+@pytest.mark.parametrize("interpretation", [FULL, CURRENT])
+def test_nothing_is_taken_away_where_several_devices_look_like_one(interpretation: str) -> None:
+    """Four devices, of which the busiest is at 50 %: all of them may be."""
+    signal = make_signal(interpretation=interpretation)
+    loads = {"llm-0": {"main": {"": "50"}}}
+
+    evaluation = evaluate(
+        [make_pod(main="4")],
+        make_readings(loads, loads),
+        policy=make_policy(compute=signal, memory=signal),
+        state=make_state({"main": "4"}, baseline={"main": "2"}),
+    )
+
+    assert (evaluation.change, recommended(evaluation)) == (Change.KEPT, {"main": "4"})
+    assert evaluation.signals[COMPUTE].missing == ("llm-0",)
+    assert (
+        "compute: no scale-back: several devices look like one in pod llm-0 (main)"
+        in evaluation.reasons
+    )
+    assert any("pod llm-0 uses at least 0.5 of 4 GPUs" in each for each in evaluation.reasons)
+
+
+@pytest.mark.parametrize(
+    ("interpretation", "threshold", "want"),
+    [
+        # One device at 90 % alone is 22.5 % of four.
+        pytest.param(FULL, 20, {"main": "1.08"}, id="whole-above"),
+        pytest.param(FULL, 23, None, id="whole-below"),
+        pytest.param(CURRENT, 20, {"main": "1.08"}, id="current-above"),
+        pytest.param(CURRENT, 23, None, id="current-below"),
+    ],
+)
+def test_more_is_asked_for_where_the_least_that_is_in_use_is_above_the_threshold(
+    interpretation: str, threshold: int, want: dict[str, str] | None
+) -> None:
+    signal = make_signal(interpretation=interpretation, upsize=threshold, scale_back=10)
+    loads = {"llm-0": {"main": NAMELESS}}
+
+    evaluation = evaluate(
+        [make_pod(main="4")],
+        make_readings(loads, {"llm-0": {"main": {"": "0"}}}),
+        policy=make_policy(compute=signal, memory=signal),
+    )
+
+    assert recommended(evaluation) == want
+    assert evaluation.signals[COMPUTE].usage == Decimal("0.9")
+
+
+@pytest.mark.parametrize(
+    ("has", "devices", "load"),
+    [
+        pytest.param("1", {}, {"": "50"}, id="one-device"),
+        pytest.param("0.5", {}, {"": "25"}, id="a-share-of-one"),
+        pytest.param("2", {}, {"0": "25", "1": "75", "": "75"}, id="all-are-named-as-well"),
+    ],
+)
+def test_devices_that_can_be_told_apart_need_no_label(
+    has: str, devices: dict[str, int], load: dict[str, str]
+) -> None:
+    loads = {"llm-0": {"main": load}}
+
+    evaluation = evaluate(
+        [replace(make_pod(main=has), devices=devices)], make_readings(loads, loads)
+    )
+
+    assert evaluation.signals[COMPUTE].missing == ()
+    assert evaluation.change is Change.SCALE_BACK
+
+
+def test_a_share_of_several_devices_counts_as_several() -> None:
+    """Half of each of two devices is one GPU in all."""
+    loads = {"llm-0": {"main": {"": "50"}}}
+    pod = replace(make_pod(main="1"), devices={"main": 2})
+
+    assert evaluate([pod], make_readings(loads, loads)).signals[COMPUTE].missing == ("llm-0",)
+
+
+# --- what an owner gave ---
+
+
+def test_the_baseline_is_what_the_owner_gave_the_hottest_pod() -> None:
+    """Half-way through a roll-out from one to three, and nothing is stored any more."""
+    old = replace(make_pod("llm-0", main="2"), own={"main": Decimal(1)})
+    pods = [old, make_pod("llm-1", main="3")]
+    loads = {"llm-0": {"main": "290"}, "llm-1": {"main": "10"}}
+
+    evaluation = evaluate(pods, make_readings(loads, loads))
+
+    assert evaluation.baseline["main"].amount == 1
+    # 200 % of one, and not of the two that were written into it.
+    assert recommended(evaluation) == {"main": "2"}
+
+
+def test_pods_with_equal_amounts_of_different_owners_have_no_baseline_to_go_back_to() -> None:
+    """Half-way through a roll-out from one to two, which the old pod was given before."""
+    old = replace(make_pod("llm-0", main="2"), own={"main": Decimal(1)})
+    calm = {name: {"main": "10"} for name in ("llm-0", "llm-1")}
+
+    evaluation = evaluate([old, make_pod("llm-1", main="2")], make_readings(calm, calm))
+
+    assert recommended(evaluation) is None
+    assert "were made with different amounts" in evaluation.reasons[-1]
+
+
+# --- pods that keep their names ---
+
+
+@pytest.mark.parametrize(
+    ("keeps_name", "age", "change"),
+    [
+        pytest.param(True, "9m", Change.NONE, id="the-window-reaches-back"),
+        pytest.param(True, "10m", Change.UPSIZE, id="as-old-as-the-window"),
+        pytest.param(False, "1m", Change.UPSIZE, id="a-new-name"),
+    ],
+)
+def test_a_window_does_not_reach_back_to_a_predecessor_of_the_same_name(
+    keeps_name: bool, age: str, change: Change
+) -> None:
+    pod = replace(make_pod(age=age), keeps_name=keeps_name)
+    policy = make_policy(min_pod_age=timedelta(minutes=1))
+
+    evaluation = evaluate([pod], load("130", "10"), policy=policy)
+
+    assert evaluation.change is change
+    if change is Change.NONE:
+        assert "not measured, as it is younger than 10m: pod llm-0" in evaluation.reasons

@@ -124,6 +124,8 @@ def test_its_failure_policy_comes_before_the_count(rules: list[JsonObject], want
         (0, None, "no pod of its index may fail any more (backoffLimitPerIndex)"),
         (2, "1", ""),
         (2, "2", "no pod of its index may fail any more (backoffLimitPerIndex)"),
+        (2, "many", f"{INDEX_FAILURES} of the pod is no number (backoffLimitPerIndex)"),
+        (2, "9" * 5000, f"{INDEX_FAILURES} of the pod is no number (backoffLimitPerIndex)"),
     ],
 )
 def test_of_an_indexed_job_each_index_counts(limit: int, failed: str | None, want: str) -> None:

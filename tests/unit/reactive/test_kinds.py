@@ -95,6 +95,8 @@ def argo(strategy: str, **more: Any) -> JsonObject:
         pytest.param("Deployment", rolling(0, 3), 1, id="at-least-one-of-zero"),
         pytest.param("Deployment", rolling(None, 8), 2, id="default"),
         pytest.param("Deployment", rolling("many", 8), 1, id="no-amount"),
+        pytest.param("Deployment", rolling("-25%", 8), 1, id="less-than-nothing"),
+        pytest.param("Deployment", rolling("9" * 5000 + "%", 8), 1, id="digits-without-end"),
         pytest.param("Deployment", {"spec": {"strategy": {"type": "Recreate"}}}, None, id="other"),
         pytest.param(
             "StatefulSet",

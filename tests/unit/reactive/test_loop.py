@@ -6,23 +6,25 @@ import asyncio
 import contextlib
 import json
 import selectors
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from tests.builders import JsonObject
-from tests.gpu import make_gpu_container
+from tests.builders import JsonObject, make_container
+from tests.gpu import DEVICES, FRACTION, make_gpu_container
 from tests.gpu_cluster import make_object, make_running_pod
 from tests.gpu_documents import make_policy, make_settings, make_source, make_strategy
 from tests.unit.reactive.fakes import NOW, FakeKube, FakePrometheus, FakeView
 from webhook.catalog.pod_makers import PodMaker
 from webhook.errors import KubeError, PrometheusError, PrometheusFault
+from webhook.model.rightsizing.policies import GlobalSettings, ReactivePolicy
 from webhook.model.rightsizing.samples import Sample
 from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.reactive.observation.cluster import Cluster
+from webhook.reactive.observation.sampling import NamespaceSamples, Sampler
 from webhook.reactive.rounds.evictions import Recreator
 from webhook.reactive.rounds.loop import Reconciler
 from webhook.reactive.rounds.round import do_each
@@ -1080,6 +1082,169 @@ async def test_a_change_of_a_document_is_looked_at_at_once() -> None:
         before = place.prometheus.queries
         place.view.policies_changed.set()
         await become(lambda: place.prometheus.queries > before)
+
+
+# --- what fails is contained ---
+
+
+class Spoilt(FakePrometheus):
+    """What it says about pods that are called llm fails when it is looked at."""
+
+    def sampler(self, settings: GlobalSettings) -> Sampler:
+        return SpoiltSampler(self)
+
+
+class SpoiltSampler(Sampler):
+    async def sample(self, *args: Any, **more: Any) -> AsyncGenerator[NamespaceSamples, None]:
+        async for samples in super().sample(*args, **more):
+            yield SpoiltSamples(
+                samples.namespace,
+                samples._queries,
+                samples.findings,
+                samples._readings,
+                samples._unaskable,
+            )
+
+
+class SpoiltSamples(NamespaceSamples):
+    def reasons(self, policy: ReactivePolicy, pods: Iterable[str]) -> tuple[str, ...]:
+        if any(pod.startswith("llm") for pod in pods):
+            raise LookupError("spoilt")
+        return super().reasons(policy, pods)
+
+
+OTHER = make_object("Deployment", "other", spec={"replicas": 1})
+OTHER_SET = make_object("ReplicaSet", "other-5d8", owner=OTHER)
+POLICY_STATUS = (
+    "/apis/rightsizing.kubex.ai/v1alpha1/namespaces/team-a/gpureactivepolicies/llm/status"
+)
+
+
+def ready(place: Place) -> tuple[str, str, str]:
+    """Status, reason and message of the policy's condition."""
+    (found,) = [
+        each for each in place.kube.statuses[POLICY_STATUS]["conditions"] if each["type"] == "Ready"
+    ]
+    return found["status"], found["reason"], found["message"]
+
+
+async def test_a_workload_that_fails_keeps_no_other_from_its_turn_and_is_named() -> None:
+    place = await Place(prometheus=Spoilt()).healthy()
+    place.view.objects += [OTHER, OTHER_SET]
+    place.pods = (*place.pods, make_running_pod("other-0", owner=OTHER_SET))
+    place.prometheus.load("other-0", compute="95")
+
+    await place.round(compute="95")
+
+    assert place.kube.evicted == ["other-0"]
+    assert list(place.kube.recommendations) == ["team-a/deployment.other"]
+    assert ready(place) == (
+        "True",
+        "WorkloadsFailed",
+        "workloads with GPUs: 2; with a recommendation: 1; failed (see the log of the reconciler):"
+        " Deployment team-a/llm (LookupError)",
+    )
+    assert place.count("gatewright_gpu_evaluations_total", outcome="failed") == 1
+
+
+async def test_a_policy_whose_only_workload_fails_is_not_ready() -> None:
+    place = await Place(prometheus=Spoilt()).healthy()
+
+    await place.round(compute="95")
+
+    assert ready(place)[:2] == ("False", "WorkloadsFailed")
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param((quick_policy(mode="Recommend"), STRATEGY), id="mode"),
+        pytest.param(
+            (quick_policy(), STRATEGY, make_settings(automationEnabled=False)), id="automation"
+        ),
+    ],
+)
+@pytest.mark.parametrize("prometheus", [Spoilt(), FakePrometheus()], ids=["workload", "question"])
+async def test_what_is_switched_off_is_off_whatever_fails(
+    documents: tuple[JsonObject, ...], prometheus: FakePrometheus
+) -> None:
+    place = await Place().healthy()
+    await place.round(compute="95")
+    assert place.status["selected"].get("mode", "Enforce") == "Enforce"
+    place.prometheus = prometheus
+    prometheus.unforeseen = UnicodeError("label empty or too long")
+    place.watch(place.view)
+    place.documents(*documents)
+
+    await place.round()
+
+    selected = place.status["selected"]
+    assert (selected["mode"], selected["automationEnabled"]) in [
+        ("Recommend", True),
+        ("Enforce", False),
+    ]
+    assert selected["amounts"] == {"main": "1.14"}
+
+
+async def test_a_fault_that_nobody_has_foreseen_is_a_prometheus_that_is_away() -> None:
+    place = await upsized()
+    place.prometheus.unforeseen = UnicodeError("label empty or too long")
+
+    await place.round()
+
+    assert place.amounts == {"main": "1.14"}
+    assert place.kube.evicted == []
+    assert ready(place)[:2] == ("False", "Unreachable")
+
+
+async def test_where_evictions_fail_what_was_recommended_is_stored() -> None:
+    """What is known of the namespace's quotas is nothing that can be looked at."""
+    place = Place()
+    place.watch(FakeView(place.kube, *place.view.objects, rooms={"team-a": "spoilt"}))
+    await place.healthy()
+
+    await place.round(compute="95")
+
+    assert place.amounts == {"main": "1.14"}
+    assert place.kube.evicted == []
+    assert place.status["reasons"][0] == (
+        "nothing is evicted, as that failed: AttributeError (see the log of the reconciler)"
+    )
+    assert ready(place)[:2] == ("False", "WorkloadsFailed")
+
+
+class NoSampler(FakePrometheus):
+    def sampler(self, settings: GlobalSettings) -> Sampler:
+        raise LookupError("spoilt")
+
+
+async def test_a_round_that_comes_to_no_end_is_said_by_its_policies() -> None:
+    place = await Place(prometheus=NoSampler()).healthy()
+
+    with pytest.raises(LookupError):
+        await place.round(compute="95")
+
+    assert ready(place) == (
+        "False",
+        "RoundFailed",
+        "the round failed: LookupError (see the log of the reconciler)",
+    )
+
+
+@pytest.mark.parametrize("devices", ["two", "2.5", "", "9" * 5000])
+async def test_a_pod_with_a_strange_number_of_devices_keeps_no_workload_from_its_turn(
+    devices: str,
+) -> None:
+    annotations = {FRACTION: "0.5", DEVICES: devices}
+    strange = make_running_pod(
+        "llm-1", make_container("main"), owner=REPLICA_SET, annotations=annotations
+    )
+    place = await Place(pods=(make_running_pod(owner=REPLICA_SET), strange)).healthy()
+
+    await place.round(compute="95")
+
+    assert place.amounts == {"main": "1.14"}
+    assert ready(place)[:2] == ("True", "Evaluated")
 
 
 # --- what is stored, and read back ---

@@ -880,6 +880,20 @@ def test_but_not_where_the_strategy_does_not_retry() -> None:
     assert "does not let it be tried again" in reason(recommendation=recommend(eviction=refused))
 
 
+@pytest.mark.parametrize("devices", ["two", "2.5", "", "0", "9" * 5000])
+def test_a_pod_of_so_many_devices_as_nobody_can_tell_is_left_alone(devices: str) -> None:
+    annotations = {FRACTION: "0.5", DEVICES: devices}
+    pods = (
+        make_running_pod("llm-0", make_container("main"), annotations=annotations),
+        make_running_pod("llm-1"),
+    )
+
+    recreation = ask(make_workload(*pods))
+
+    assert recreation.pod is not None
+    assert recreation.pod.pod_name == "llm-1"
+
+
 # --- pods that come back as they were ---
 
 
@@ -909,6 +923,60 @@ def test_a_pod_of_before_is_not_held_by_that() -> None:
 
     assert recreation.pod is not None
     assert not recreation.is_miss
+
+
+def beside_a_miss(eviction: Eviction, *, given: bool = False) -> ObservedWorkload:
+    """Two old pods, one that was made after *eviction*, and one made later that was *given* it."""
+    pods = [make_running_pod(f"llm-{count}") for count in (0, 1)]
+    pods.append(make_running_pod("llm-2", started=(eviction.since + MINUTE).isoformat()))
+    if given:
+        later = (eviction.since + 2 * MINUTE).isoformat()
+        two = make_gpu_container(limit="2", request="2")
+        note = {GPU_BEFORE: "main=1"}
+        pods.append(make_running_pod("llm-3", two, annotations=note, started=later))
+    return make_workload(*pods, strategy=ALL_AT_ONCE)
+
+
+def test_where_the_last_one_was_not_given_its_amount_those_of_before_are_held_as_well() -> None:
+    """Probes are mutated, and pods are not: each would be evicted for nothing."""
+    soon, late = evicted(5 * MINUTE, pods=3), evicted(11 * MINUTE, pods=3)
+
+    held = ask(beside_a_miss(soon), recommend(eviction=soon))
+    assert held.pod is None
+    assert held.reasons[0].startswith("pod llm-2 was made after the last eviction and not given")
+    again = ask(beside_a_miss(late), recommend(eviction=late))
+    assert again.pod is not None
+    assert (again.pod.pod_name, again.is_miss) == ("llm-0", True)
+
+
+def test_but_not_where_one_was_given_it_since() -> None:
+    eviction = evicted(5 * MINUTE, pods=4)
+
+    recreation = ask(beside_a_miss(eviction, given=True), recommend(eviction=eviction))
+
+    assert recreation.pod is not None
+    assert (recreation.pod.pod_name, recreation.is_miss) == ("llm-0", False)
+
+
+@pytest.mark.parametrize(
+    ("ago", "is_held"),
+    [
+        (5 * MINUTE, True),
+        (20 * MINUTE, False),
+        (-5 * MINUTE, False),
+        (timedelta(days=-365), False),
+    ],
+)
+def test_a_replacement_that_may_never_come_is_not_awaited_for_ever(
+    ago: timedelta, is_held: bool
+) -> None:
+    """Of a Model nobody knows how many pods it wants. A time of the future counts for nothing."""
+    workload = make_workload(make_running_pod("llm-0"), kind="Model")
+    eviction = evicted(ago, pods=2, since=NOW - 60 * MINUTE)
+
+    reasons = ask(workload, recommend(eviction=eviction)).reasons
+
+    assert ("pod llm-x was evicted and is not replaced yet" in reasons) is is_held
 
 
 def test_where_clocks_differ_evictions_still_come_to_an_end() -> None:

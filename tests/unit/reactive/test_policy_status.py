@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,6 +123,32 @@ def test_a_policy_that_is_passed_over_is_said_to_be_not_asked() -> None:
     reachable = found["PrometheusReachable"]
     assert (reachable.status, reachable.reason) == ("Unknown", "NotAsked")
     assert found["Ready"].message.endswith("; left to policies that come first: 2")
+
+
+@pytest.mark.parametrize(
+    ("tally", "ready"),
+    [
+        pytest.param(Tally(workloads=1), "False", id="the-only-one"),
+        pytest.param(Tally(workloads=2), "True", id="one-of-two"),
+        pytest.param(Tally(workloads=0, passed_over=2), "True", id="passed-over"),
+    ],
+)
+def test_a_workload_that_failed_is_named_and_does_not_speak_for_others(
+    tally: Tally, ready: str
+) -> None:
+    tally.failed["Deployment team-a/llm"] = "ValueError"
+
+    found = told(tally)["Ready"]
+
+    assert (found.status, found.reason) == (ready, "WorkloadsFailed")
+    assert "failed (see the log of the reconciler): Deployment team-a/llm (Va" in found.message
+
+
+def test_a_round_that_came_to_no_end_leaves_no_policy_ready() -> None:
+    situation = replace(THERE, failure="the round failed: KeyError")
+
+    want = StatusCondition("Ready", "False", "RoundFailed", "the round failed: KeyError")
+    assert told(situation=situation)["Ready"] == want
 
 
 def test_a_crd_without_containers_is_said() -> None:

@@ -14,6 +14,7 @@ from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.queries import Skip, WindowFunction, build_query, read_samples
 from webhook.reactive.observation.prometheus import PrometheusSource, count_query
 from webhook.telemetry.metrics import Metrics, ReconcilerMetrics
+from webhook.tls.directory import ensure_development_certificate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,6 +62,22 @@ async def test_a_url_that_is_none_answers_with_that() -> None:
 
     assert source.client is None
     assert sampler is source.sampler(GlobalSettings(prometheus_url="prometheus"))
+
+
+async def test_authorities_that_are_gone_for_a_while_are_no_end_of_a_round(tmp_path: Path) -> None:
+    """The file is read again in the next round."""
+    source = PrometheusSource(
+        metrics=ReconcilerMetrics(Metrics()), ca_file=tmp_path / "authorities.pem"
+    )
+    settings = GlobalSettings(prometheus_url="http://prometheus")
+
+    source.sampler(settings)
+    assert source.client is None
+    made = ensure_development_certificate(tmp_path, ("127.0.0.1",))
+    made.ca.rename(tmp_path / "authorities.pem")
+
+    assert asked(source, settings) == ("http://prometheus", False)
+    await source.close()
 
 
 GOOD = Sample({"namespace": "team-a", "pod": "llm-0", "container": "main"}, Decimal(1))

@@ -6,7 +6,7 @@ is stored of a workload to what is stored next, and what pods are given by that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -225,7 +225,7 @@ def _made_anew(pod: ObservedPod, amounts: Mapping[str, Decimal], time: datetime)
         name: amount if amount is None else amounts.get(name, amount)
         for name, amount in pod.allocations.items()
     }
-    return pod if given == pod.allocations else ObservedPod(pod.name, time, given)
+    return pod if given == pod.allocations else replace(pod, started=time, allocations=given)
 
 
 def simulated(step: Step) -> Outcome:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,7 @@ from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.choose import TRIED_MAX
 from webhook.reactive.decisions.decide import decide
 from webhook.reactive.decisions.queries import NamespaceReading
+from webhook.reactive.decisions.states import Percents
 from webhook.reactive.observation.sampling import (
     NOTHING_TO_ASK,
     NamespaceSamples,
@@ -196,7 +198,7 @@ async def test_policies_share_the_questions_that_are_the_same(
     for policy in (POLICY, other):
         readings = samples.readings(policy)
         assert [readings.is_asked(*question) for question in QUESTIONS] == [True] * 4
-        assert readings.devices(COMPUTE, UPSIZE) == {("llm-0", "main"): (Decimal(80),)}
+        assert readings.devices(COMPUTE, UPSIZE) == {("llm-0", "main"): Percents((Decimal(80),))}
 
 
 async def test_a_policy_that_nobody_asked_for_has_no_readings() -> None:
@@ -211,7 +213,7 @@ async def test_each_namespace_is_asked_about_by_itself() -> None:
     first, second = await ask(Sampler(prometheus), *teams("ba"))
 
     assert (first.namespace, second.namespace) == ("team-a", "team-b")
-    want = {("llm-0", "main"): (Decimal(80),)}
+    want = {("llm-0", "main"): Percents((Decimal(80),))}
     assert first.readings(POLICY).devices(COMPUTE, UPSIZE) == want
     assert second.readings(POLICY).devices(COMPUTE, UPSIZE) == {}
 
@@ -494,7 +496,7 @@ async def test_a_policy_knows_of_the_pods_that_it_asked_for_only() -> None:
     (samples,) = await ask(Sampler(prometheus), Wanted("team-a", each))
 
     found = [samples.readings(policy).devices(COMPUTE, UPSIZE) for policy in (POLICY, HEAVY)]
-    assert found == [{(pod, "main"): (Decimal(80),)} for pod in ("llm-0", "llm-1")]
+    assert found == [{(pod, "main"): Percents((Decimal(80),))} for pod in ("llm-0", "llm-1")]
 
 
 async def test_every_query_that_was_sent_is_counted() -> None:
@@ -615,3 +617,51 @@ def test_a_workload_without_pods_keeps_what_it_has() -> None:
 
     assert (evaluation.change, evaluation.state) == (Change.KEPT, state)
     assert evaluation.reasons == ("the previous recommendation stays: there is no pod to look at",)
+
+
+# --- faults that nobody has foreseen ---
+
+
+class Unlikely(frozenset[str]):
+    """Names of pods that can't be looked at."""
+
+    def __contains__(self, name: object) -> bool:
+        raise LookupError(name)
+
+    def __or__(self, other: Any) -> Any:
+        raise LookupError
+
+
+@pytest.mark.parametrize(
+    ("askers", "fault"),
+    [
+        pytest.param((Asker(POLICY, Unlikely()),), PrometheusFault.BAD_ANSWER, id="an-answer"),
+        pytest.param(
+            (Asker(POLICY, Unlikely()), Asker(make_signals("b"), frozenset())),
+            PrometheusFault.UNREACHABLE,
+            id="a-namespace",
+        ),
+    ],
+)
+async def test_what_fails_in_one_namespace_keeps_no_other_from_its_turn(
+    askers: tuple[Asker, ...], fault: PrometheusFault
+) -> None:
+    prometheus = FakePrometheus({'"team-a"': [sample()], '"team-b"': [sample(namespace="team-b")]})
+    second = make_signals(namespace="team-b")
+
+    spoilt, fine = await ask(
+        Sampler(prometheus),
+        Wanted("team-a", askers),
+        Wanted("team-b", (Asker(second, frozenset({"llm-0"})),)),
+    )
+
+    found = spoilt.fault(POLICY)
+    assert found is not None
+    assert (found.fault, found.message.partition(" (")[0]) == (
+        fault,
+        "nothing can be asked: LookupError",
+    )
+    assert not spoilt.readings(POLICY).is_asked(COMPUTE, UPSIZE)
+    assert spoilt.reasons(POLICY, ["llm-0"])
+    assert fine.fault(second) is None
+    assert fine.readings(second).devices(COMPUTE, UPSIZE)

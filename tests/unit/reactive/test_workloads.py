@@ -370,6 +370,19 @@ def test_pods_that_end_are_shown_but_count_for_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "want"),
+    [("StatefulSet", True), ("StrimziPodSet", True), ("DaemonSet", False), ("Model", False)],
+)
+def test_pods_of_some_kinds_have_the_names_of_their_predecessors(kind: str, want: bool) -> None:
+    owner = make_object(kind)
+    policy = make_policy(namespace="team-a", scope={"workloadTypes": [kind]})
+
+    (pod,) = only(make_cluster(policy, owner, make_running_pod(owner=owner))).evidence
+
+    assert pod.keeps_name is want
+
+
 def test_a_pod_whose_gpus_can_not_be_told_is_named() -> None:
     pod = make_running_pod(
         "db-0", make_gpu_container(), owner=STATEFUL_SET, annotations={MEMORY: "4096"}

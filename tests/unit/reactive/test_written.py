@@ -91,6 +91,30 @@ def test_a_note_that_is_there_says_more() -> None:
     assert recognise(observed, know(TWO)).own == {"main": THREE}
 
 
+FORGOTTEN = RecommendationStatus(policies=(PolicyState(POLICY),), written={"main": (TWO,)})
+
+
+def test_without_a_baseline_the_template_tells_what_was_there_before() -> None:
+    """It was forgotten when the container left the scope for a while."""
+    template = {"spec": {"containers": [make_gpu_container(limit="1")]}}
+
+    observed = recognise(make_workload(asking("2"), template=template), FORGOTTEN)
+
+    assert observed.own == {"main": ONE}
+    followed = follow_owner(FORGOTTEN, observed, NOW)
+    assert followed.policies[0].baseline["main"].amount == ONE
+
+
+def test_where_nothing_tells_what_was_there_before_our_amount_is_nobodys() -> None:
+    observed = recognise(make_workload(asking("2"), kind="Model"), FORGOTTEN)
+
+    assert observed.evidence[0].allocations == {"main": None}
+    assert observed.reasons == (
+        "left out, as its GPUs can't be told (what main has was written into it, and nothing tells"
+        " over what): pod llm-0",
+    )
+
+
 def test_what_the_template_asks_for_is_the_owners() -> None:
     """He has taken over what was recommended to him."""
     template = {"spec": {"containers": [make_gpu_container(limit="2")]}}

@@ -68,6 +68,9 @@ def test_one_that_is_not_usable_is_said_once_and_the_old_one_stays(
 
 
 def test_one_that_is_not_usable_from_the_start_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    with pytest.raises(SettingsError, match="is not readable: File too large"):
+        BundleFile(tmp_path / "endless")
     with pytest.raises(SettingsError, match="is not readable: No such file"):
         BundleFile(tmp_path / "none")
     (tmp_path / "ca.crt").write_text("rubbish")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from urllib.parse import urlsplit
 
 from webhook.errors import MissingReferenceError, SpecError
+from webhook.model.addresses import objection_to_url
 from webhook.model.documents import Spec
 from webhook.model.names import did_you_mean, nearest
 from webhook.model.rightsizing import specs
@@ -203,15 +203,9 @@ def _strategy_hint(wanted: DocumentKey, strategies: Iterable[DocumentKey]) -> st
 
 
 def _prometheus_warnings(spec: specs.PrometheusSpec) -> Iterator[SpecError]:
-    try:
-        url = urlsplit(spec.url)
-        usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        yield SpecError(
-            "spec.prometheus.url", "is no http:// or https:// address: nothing is asked"
-        )
+    problem = objection_to_url(spec.url)
+    if problem:
+        yield SpecError("spec.prometheus.url", f"{problem}: nothing is asked")
 
 
 def _precedence_warnings(precedence: Sequence[specs.PriorityOfSpec]) -> Iterator[SpecError]:

@@ -1,8 +1,9 @@
 """
 A plan over an object: changes and violations.
 
-Selectors are located once; mutation edits the object through an `Editor`, and judging reads the
-object as it then is. Order of mutation: set, then default.
+Selectors are located first; mutation edits the object through an `Editor`, and judging reads the
+object as it then is. Order of mutation: set, then default. Where what was written is a new place of
+a selector, or holds one, that comes next: one review makes what several in a row would make.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from webhook.errors import EvaluationError
 from webhook.mapping.answers import NO_ANSWERS, JqAnswers
+from webhook.mapping.uncovering import Uncovering
 from webhook.model.decision import NOT_SHOWN, Change, NotApplied, Rule, Source, Violation
 from webhook.model.pointer import Path, lookup, to_pointer
 from webhook.patch import Editor
@@ -21,13 +23,16 @@ from webhook.policy.computed.computing import computed_field
 from webhook.policy.computed.hiding import hidden_part, is_secret_path
 from webhook.policy.computed.traces import Trace
 from webhook.policy.effective import FieldPlan, ItemPlan, Plan, SelectorPlan
-from webhook.policy.enforce.findings import Findings, once, printable, sort_key
+from webhook.policy.enforce.findings import Findings, as_one, once, printable, sort_key
 from webhook.policy.enforce.judging import Judge, is_unasked
 from webhook.policy.enforce.sites import Site, Sites
 from webhook.policy.enforce.writing import Writer
 from webhook.policy.items.enforcing import ItemChange, ItemizedField, ItemProblem
 from webhook.policy.native.native_fields import role_of
 from webhook.policy.rules.enforcement import Enforcement
+
+# Far more than a chain of places within one another takes.
+_MAX_PASSES = 100
 
 # Rules on items that say nothing of a hidden value.
 _TELLING = frozenset({Rule.TYPE, Rule.REQUIRED, Rule.LOCKED, Rule.CAN_ADD})
@@ -50,7 +55,13 @@ class Enforcer:
     ) -> None:
         self.findings = Findings()
         self.editor = Editor(document)
-        self._sites = Sites(plan, document, old, answers)
+        self._plan, self._answers = plan, answers
+        self._enforce_at(Sites(plan, document, old, answers))
+
+    def _enforce_at(self, sites: Sites) -> None:
+        """Get ready to enforce the plan at *sites*, which are those of the object as it is."""
+        plan = self._plan
+        self._sites = sites
         if not plan.mapping.builtin:
             self._hide_secret_places()
         # Selectors may overlap: of several sets or defaults at one path the first counts.
@@ -79,7 +90,7 @@ class Enforcer:
                 for filled in (*field_plan.defaults[:1], *filter(None, [field_plan.derived])):
                     path = site.path + field_plan.ref
                     self._taken.defaults.add(path, _told(field_plan.label, filled.source))
-        self._inquiry = Inquiry(answers, plan.expressions)
+        self._inquiry = Inquiry(self._answers, plan.expressions)
         # What computed fields wrote, which may be elsewhere than where they are read.
         self._trace = Trace()
         # How many writes there were when each had written, and where it did.
@@ -137,9 +148,38 @@ class Enforcer:
         them, so that whatever else is unknown turns up as well. Then `judge` raises.
 
         Raises:
-            EvaluationError: a mapping failed on this object.
+            EvaluationError: a mapping failed on this object, or what is written makes ever new
+                places.
             UnansweredError: jq has to be asked first. The object may be half written.
         """
+        for _ in range(_MAX_PASSES):
+            reshapes, earlier = self.editor.reshapes, self.findings.changes
+            self.findings.changes, self.findings.not_applied = [], []
+            self._write_once()
+            has_changed, has_new = bool(self.findings.changes), self.editor.reshapes != reshapes
+            if earlier:
+                self.findings.changes = as_one(earlier, self.findings.changes)
+            if not (has_changed or has_new) or not self._moves_on(has_new=has_new):
+                return
+        raise EvaluationError("what policies write there makes ever new places for them")
+
+    def _moves_on(self, *, has_new: bool) -> bool:
+        """
+        Whether there are other places now that something was written: then these are what to
+        enforce the plan at. *has_new*: so are objects or lists.
+        """
+        uncovers = self._plan.uncovers
+        if uncovers is Uncovering.NOTHING or not (has_new or uncovers is Uncovering.BY_VALUES):
+            return False
+        self._inquiry.close()
+        document, old = self.editor.document, self._sites.old
+        sites = Sites(self._plan, document, old, self._answers, is_changed=True)
+        if sites.are_those_of(self._sites):
+            return False
+        self._enforce_at(sites)
+        return True
+
+    def _write_once(self) -> None:
         if self._computed:
             for _, computed in self._computed:
                 computed.gather(self._inquiry, mutates=not computed.spot.is_judged_only)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,21 @@ class Findings:
     changes: list[Change] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     not_applied: list[NotApplied] = field(default_factory=list)
+
+
+def as_one(earlier: Iterable[Change], later: Sequence[Change]) -> list[Change]:
+    """
+    *earlier* and *later* changes of one object. Of a value that was written twice, the last counts,
+    beside what stood there before the first.
+    """
+    before: dict[Path, Any] = {}
+    for change in earlier:
+        before.setdefault(change.path, change.old)
+    again = {change.path for change in later}
+    return [
+        *[change for change in earlier if change.path not in again],
+        *[change._replace(old=before.get(change.path, change.old)) for change in later],
+    ]
 
 
 def once(violations: Iterable[Violation]) -> list[Violation]:

@@ -14,7 +14,7 @@ from webhook.mapping.answers import JqAnswers
 from webhook.mapping.compiled import CompiledSelector
 from webhook.mapping.fields import RefMismatchError, read_ref
 from webhook.mapping.homes import NO_HOME
-from webhook.mapping.locate import Locator, OldPaths, Places, item_name
+from webhook.mapping.locate import Locator, OldPaths, Places, item_name, locate_now
 from webhook.model.pointer import Path, lookup, to_pointer
 from webhook.model.values import same_value
 from webhook.policy.effective import MAIN_CONTAINER, FieldPlan, Plan, Rank, SelectorPlan
@@ -45,13 +45,23 @@ class Site:
     item: str | None = None
     pointer: str | None = None
 
+    @property
+    def at(self) -> tuple[str, Path, Path, bool]:
+        """What tells it from the other sites of its plan."""
+        return self.plan.selector.name, self.place, self.path, self.is_judged_only
+
 
 class Sites:
     """
-    The sites of one plan on one object, found before anything is written.
+    The sites of one plan on one object, found before anything is written to them.
 
-    *old* is the object before an update. *mismatched* are the selectors that something of a wrong
-    type keeps from places.
+    *old* is the object before an update. With *is_changed*, it is no longer the object of which
+    *answers* say where things are. *mismatched* are the selectors that something of a wrong type
+    keeps from places.
+
+    Raises:
+        EvaluationError: a query of the mapping failed on this object.
+        UnansweredError: jq has to be asked first.
     """
 
     def __init__(
@@ -60,6 +70,8 @@ class Sites:
         document: dict[str, Any],
         old: dict[str, Any] | None,
         answers: JqAnswers,
+        *,
+        is_changed: bool = False,
     ) -> None:
         self.document = document
         self.old = old
@@ -70,7 +82,10 @@ class Sites:
         self._main: frozenset[Path] | None = None
         # Before anything is written: afterwards a container may bear another name.
         self._old_paths = None if old is None else OldPaths(old, document)
-        locator = Locator(plan.mapping, document, answers.places, answers.values)
+        jq_places = answers.places
+        if is_changed:
+            jq_places = locate_now(plan.jq_sources, document, answers)
+        locator = Locator(plan.mapping, document, jq_places, answers.values)
         past = None if old is None else Locator(plan.mapping, old, {})
         for part in plan.selectors:
             places = locator.places(part.selector)
@@ -95,6 +110,12 @@ class Sites:
         self._find_main: Callable[[], frozenset[Path]] | None = None
         if main is not None:
             self._find_main = lambda: frozenset(locator.places(main).paths)
+
+    def are_those_of(self, other: Sites) -> bool:
+        """Whether the sites are at the places of *other*, and the same is in the way of more."""
+        return [site.at for site in self.all] == [site.at for site in other.all] and (
+            self.mismatched == other.mismatched
+        )
 
     @property
     def writable(self) -> list[Site]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from webhook.errors import QuantityError, WebhookError
 from webhook.mapping.homes import GPU_RESOURCE
+from webhook.model.counts import read_count
 from webhook.model.pointer import Path, lookup
 from webhook.model.quantity import parse_quantity
 from webhook.policy.gpu import gpu_share
@@ -44,7 +45,6 @@ _WRITTEN_OBJECTS: tuple[Path, ...] = (
     ("metadata", "annotations"),
     ("metadata", "labels"),
 )
-_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class UnclearError(WebhookError):
@@ -234,8 +234,8 @@ def _share(annotations: Mapping[str, Any], containers: tuple[GpuContainer, ...])
     portion = annotations[gpu_share.FRACTION]
     if not 0 < _read_portion(portion) < 1:
         raise unclear(gpu_share.FRACTION, "its gpu-fraction is none that KAI accepts")
-    devices = annotations.get(gpu_share.DEVICES, "1")
-    if not isinstance(devices, str) or not _COUNT.fullmatch(devices) or int(devices) == 0:
+    devices = devices_of(annotations)
+    if not devices:
         raise unclear(gpu_share.DEVICES, f"its {gpu_share.DEVICES} is no number of devices")
     # Init containers come first where KAI looks for the name; names are unique all the same.
     named = annotations.get(gpu_share.CONTAINER)
@@ -247,7 +247,12 @@ def _share(annotations: Mapping[str, Any], containers: tuple[GpuContainer, ...])
         if container.whole:
             path = (*container.path, "resources", "limits", GPU_RESOURCE)
             raise UnclearError(path, "it asks for a share and for whole GPUs")
-    return Share(str(named), Asked(portion, int(devices)))
+    return Share(str(named), Asked(portion, devices))
+
+
+def devices_of(annotations: Mapping[str, Any]) -> int:
+    """Of how many devices a share with these *annotations* is; 0 where that can't be told."""
+    return read_count(annotations.get(gpu_share.DEVICES, "1")) or 0
 
 
 def _read_portion(value: Any) -> Fraction:

@@ -17,7 +17,7 @@ from webhook.model.pointer import Path, lookup
 from webhook.model.values import ValueTypeError, read_value, same_value
 from webhook.patch import Editor
 from webhook.policy.effective import ItemPlan
-from webhook.policy.items.exclusions import EXCLUDED, remember, remembered
+from webhook.policy.items.exclusions import remember, remembered
 from webhook.policy.items.findings import ItemChange, ItemProblem, broken_item, written_item
 from webhook.policy.items.lists import Item, Spot
 from webhook.policy.items.past import PastItems, PastValues
@@ -30,6 +30,7 @@ from webhook.policy.items.values import (
 )
 from webhook.policy.native.agreement import broken_rule, refused_attributes
 from webhook.policy.rules.enforcement import ASKING, Derivation, Enforcement, derive
+from webhook.policy.rules.item_names import EXCLUDED
 from webhook.policy.rules.judge import Problem, expected_type, judge, judge_mistyped, show
 
 __all__ = ["EXCLUDED", "ItemChange", "ItemProblem", "ItemizedField"]

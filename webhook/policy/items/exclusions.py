@@ -8,14 +8,14 @@ from typing import Any
 
 from webhook.model.pointer import Path, lookup
 from webhook.patch import Editor
+from webhook.policy.rules.item_names import EXCLUDED_AT
 
-EXCLUDED = "policy.gatewright.io/excluded"
-_ANNOTATIONS: Path = ("metadata", "annotations")
+_ANNOTATIONS: Path = EXCLUDED_AT[:-1]
 
 
 def remembered(document: dict[str, Any]) -> dict[str, list[str]]:
     """What the annotation says; nothing where it is no such thing (anybody can write it)."""
-    text = lookup(document, (*_ANNOTATIONS, EXCLUDED))
+    text = lookup(document, EXCLUDED_AT)
     try:
         read = json.loads(text) if isinstance(text, str) else {}
     except (ValueError, RecursionError):
@@ -38,7 +38,7 @@ def remember(editor: Editor, name: str, keys: set[str]) -> None:
     known: Mapping[str, list[str]] = {**remembered(editor.document), name: sorted(keys)}
     kept = {field: items for field, items in known.items() if items}
     if not kept:
-        editor.remove((*_ANNOTATIONS, EXCLUDED))
+        editor.remove(EXCLUDED_AT)
         return
     text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
-    editor.write((*_ANNOTATIONS, EXCLUDED), text)
+    editor.write(EXCLUDED_AT, text)

@@ -15,6 +15,9 @@ from webhook.policy.rules.rule_values import rule_named
 
 # Every item may have it; of some fields policies may rule it.
 EXCLUDE = "exclude"
+# Where it is remembered what a submitter excludes.
+EXCLUDED = "policy.gatewright.io/excluded"
+EXCLUDED_AT = ("metadata", "annotations", EXCLUDED)
 
 # The attribute that is the value of an item, beside its key, where there is one.
 _VALUES = ("value", "quantity")

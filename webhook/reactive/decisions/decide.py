@@ -12,7 +12,8 @@ Pure arithmetic: the same policy, state, pods, samples and time give the same an
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 
 from webhook.model.rightsizing.durations import format_duration
 from webhook.model.rightsizing.policies import Direction, ReactivePolicy, Signal
@@ -30,6 +31,8 @@ from webhook.reactive.decisions.states import (
 from webhook.reactive.decisions.texts import name_pods
 from webhook.reactive.decisions.usage import IncludedPod
 from webhook.reactive.decisions.verdict import keep, settle
+
+_NOTHING = Decimal(0)
 
 
 def decide(
@@ -111,13 +114,29 @@ def included_pods(policy: ReactivePolicy, pods: Iterable[ObservedPod]) -> list[I
             if amount is not None and (not names or name in names)
         }
         if amounts:
-            included.append(IncludedPod(pod.name, amounts, sum_of(amounts.values())))
+            own = {n: amount or _NOTHING for n, amount in pod.own.items() if n in amounts}
+            total = sum_of(amounts.values())
+            included.append(IncludedPod(pod.name, amounts, total, own, pod.devices))
     return included
 
 
 def _too_young(policy: ReactivePolicy, pod: ObservedPod, now: datetime) -> bool:
     """Whether its samples don't count yet. A pod without a start time, or of the future, is."""
-    return pod.started is None or now - pod.started < policy.min_pod_age
+    return pod.started is None or now - pod.started < _min_age(policy, pod)
+
+
+def _min_age(policy: ReactivePolicy, pod: ObservedPod) -> timedelta:
+    """
+    How old *pod* must be to be measured.
+
+    The window of an upsize must not reach back to a predecessor of the same name, which had less:
+    its share of that would be taken for one of what the pod has now. In a scale-back the highest
+    value counts, so that a predecessor only holds it.
+    """
+    if not pod.keeps_name:
+        return policy.min_pod_age
+    windows = [each.by(Direction.UPSIZE).window for each in policy.signals.values()]
+    return max(policy.min_pod_age, *windows)
 
 
 def _uncounted(
@@ -128,13 +147,16 @@ def _uncounted(
 ) -> Iterator[str]:
     """Why nothing is known of some pods, each group of them in one sentence."""
     unstarted = sorted(pod.name for pod in pods if pod.started is None)
-    fresh = sorted(pod.name for pod in pods if pod.started is not None and pod.name in young)
+    fresh: dict[timedelta, list[str]] = {}
+    for pod in pods:
+        if pod.started is not None and pod.name in young:
+            fresh.setdefault(_min_age(policy, pod), []).append(pod.name)
     counted = {pod.name for pod in included}
     without = sorted(pod.name for pod in pods if pod.name not in counted)
-    age = format_duration(policy.min_pod_age)
     if unstarted:
         yield f"not measured, as it has no start time: {name_pods(unstarted)}"
-    if fresh:
-        yield f"not measured, as it is younger than {age}: {name_pods(fresh)}"
+    for age, names in sorted(fresh.items()):
+        text = f"not measured, as it is younger than {format_duration(age)}"
+        yield f"{text}: {name_pods(sorted(names))}"
     if without:
         yield f"left out, as no container in scope has a GPU: {name_pods(without)}"

@@ -26,6 +26,20 @@ class ScopedWorkload:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
+# Whatever makes them gives each pod another name. All others may keep them, as StatefulSets do.
+_NEW_NAMES = frozenset(
+    {
+        *("Deployment", "Rollout", "DaemonSet", "ReplicaSet.apps"),
+        *("Job", "CronJob", "AnalysisRun", "Model"),
+    }
+)
+
+
+def keeps_names(kind: str) -> bool:
+    """Whether a pod of that type may have the name of its predecessor."""
+    return kind not in _NEW_NAMES
+
+
 def concerns(
     policy: ReactivePolicy, workload: ScopedWorkload, protected_namespaces: Iterable[str]
 ) -> bool:

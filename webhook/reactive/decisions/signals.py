@@ -15,6 +15,11 @@ from webhook.reactive.decisions.usage import IncludedPod, Measured, Usage, measu
 
 # What pods without samples come to.
 _SILENT = {Direction.UPSIZE: "no say in an upsize", Direction.SCALE_BACK: "no scale-back"}
+# What it comes to where several devices look like one. The least that they use may be enough.
+_BLURRED = {
+    Direction.UPSIZE: "the least counts for an upsize",
+    Direction.SCALE_BACK: "no scale-back",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,8 @@ def assess(
     Judge *signal* over the eligible *pods*, sorted by name.
 
     A pod without samples in one of its containers has no say in an upsize, and holds a
-    scale-back. An upsize comes first: what one pod lacks counts more than what others have over.
+    scale-back. One whose devices look like one holds it too, and of an upsize the least that they
+    use decides. An upsize comes first: what one pod lacks counts more than what others have over.
     """
     settings = policy.signals[signal]
     interpretation = settings.source.interpretation
@@ -52,12 +58,12 @@ def assess(
         for direction in Direction
     }
     finding = _judge(signal, settings, windows, state)
-    silent = {pod for window in windows.values() for pod in window.silent}
-    if not silent:
+    missing = {pod for window in windows.values() for pod in (*window.silent, *window.blurred)}
+    if not missing:
         return finding
     return replace(
         finding,
-        report=replace(finding.report, missing=tuple(sorted(silent))),
+        report=replace(finding.report, missing=tuple(sorted(missing))),
         reasons=(*finding.reasons, *_missing_samples(signal, settings, windows)),
     )
 
@@ -75,7 +81,8 @@ def _judge(
     above = next((usage for usage in up.usages if usage.exceeds(upper)), None)
     if above is not None:
         return _upsize(signal, settings, above, up.hottest, state)
-    is_quiet = not back.silent and all(usage.is_below(lower) for usage in back.usages)
+    is_known = not back.silent and not back.blurred
+    is_quiet = is_known and all(usage.is_below(lower) for usage in back.usages)
     if is_quiet and back.usages:
         return _scale_back(signal, settings, back.hottest, state)
     if not up.usages and not back.usages:
@@ -171,3 +178,7 @@ def _missing_samples(
             window = format_duration(settings.by(direction).window)
             pods = windows[direction].silent_text
             yield f"{signal}: {effect}: no samples in {window} of pod {pods}"
+    for direction, effect in _BLURRED.items():
+        if windows[direction].blurred:
+            pods = windows[direction].blurred_text
+            yield f"{signal}: {effect}: several devices look like one in pod {pods}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from webhook.model.rightsizing.amounts import EXACT
 from webhook.model.rightsizing.policies import Direction, Signal
@@ -22,8 +22,17 @@ from webhook.reactive.decisions.amounts import sum_of
 SeriesKey: TypeAlias = tuple[str, str, str]
 # What one query answered: a percentage for each series.
 Samples: TypeAlias = Mapping[SeriesKey, Decimal]
-# The same by pod and container, device by device.
-Devices: TypeAlias = Mapping[tuple[str, str], tuple[Decimal, ...]]
+
+
+class Percents(NamedTuple):
+    """What was measured of one container: of each device, and by a series that names none."""
+
+    devices: tuple[Decimal, ...] = ()
+    nameless: Decimal | None = None
+
+
+# The same by pod and container.
+Devices: TypeAlias = Mapping[tuple[str, str], Percents]
 # One query of a round.
 Question: TypeAlias = tuple[Signal, Direction]
 
@@ -43,12 +52,17 @@ class ObservedPod:
     A pod as it is now.
 
     *started* is `status.startTime`. *allocations* are by container in the pod's order, regular
-    ones and then restartable init containers; None is one without a GPU.
+    ones and then restartable init containers; None is one without a GPU. *own* is what its owner
+    gave those that have something else now, *devices* of how many devices a share of several is.
+    One that *keeps_name* may have a predecessor of its name, whose samples look like its own.
     """
 
     name: str
     started: datetime | None
     allocations: Mapping[str, Decimal | None]
+    own: Mapping[str, Decimal | None] = field(default_factory=dict)
+    devices: Mapping[str, int] = field(default_factory=dict)
+    keeps_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +97,18 @@ class Readings:
 def by_container(samples: Samples) -> Devices:
     """The usable *samples*, rounded, so that finding those of a container costs no search."""
     devices: dict[tuple[str, str], list[Decimal]] = {}
-    for (pod, container, _), percent in samples.items():
+    nameless: dict[tuple[str, str], Decimal] = {}
+    for (pod, container, device), percent in samples.items():
         if is_usable(percent):
             rounded = percent.quantize(_PERCENT_PLACES, context=EXACT)
-            devices.setdefault((pod, container), []).append(rounded)
-    return {key: tuple(values) for key, values in devices.items()}
+            if device:
+                devices.setdefault((pod, container), []).append(rounded)
+            else:
+                nameless[pod, container] = rounded
+    found = {key: Percents(tuple(values), nameless.get(key)) for key, values in devices.items()}
+    for key, percent in nameless.items():
+        found.setdefault(key, Percents((), percent))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,9 @@ def settle(
     if objection:
         return _reuse(state, pods, objection, is_measured=is_measured)
     baseline = dict(state.baseline)
-    for name, amount in winner.pod.allocations.items():
-        baseline.setdefault(name, Baseline(amount, now, f"pod {winner.pod.name}"))
+    for name in winner.pod.allocations:
+        own = winner.pod.owned(name)
+        baseline.setdefault(name, Baseline(own, now, f"pod {winner.pod.name}"))
     return _accept(winner, state, baseline)
 
 
@@ -115,17 +116,18 @@ def _ambiguity(
     """
     Why a scale-back has no baseline to go back to; ``""`` if it has.
 
-    Without a recorded one it is what the pods have. Where they have different amounts, as in a
-    rollout, that of the hottest would be held against the new one of their owner.
+    Without a recorded one it is what their owner gave the pods. Where that differs, as in a
+    rollout, that of the hottest would be held against the new one.
     """
     if winner.wants is not Direction.SCALE_BACK:
         return ""
-    for name, amount in winner.pod.allocations.items():
-        rivals = [pod.name for pod in pods if pod.allocations.get(name, amount) != amount]
+    for name in winner.pod.allocations:
+        own = winner.pod.owned(name)
+        rivals = [pod.name for pod in pods if name in pod.allocations and pod.owned(name) != own]
         if name not in baseline and rivals:
             return (
-                f"no baseline of {name} is known, and pods {winner.pod.name} and {rivals[0]} have"
-                " different amounts of it"
+                f"no baseline of {name} is known, and pods {winner.pod.name} and {rivals[0]} were"
+                " made with different amounts of it"
             )
     return ""
 
@@ -177,13 +179,13 @@ def _reuse(
         name: amount for name, amount in state.previous.containers.items() if name in present
     }
     baseline = state.baseline
-    # What a container without a baseline has now is its baseline, as in sums: it doesn't differ.
+    # What its owner gave a container without a baseline is its baseline, as in sums.
     differing = next(
         (
             pod.name
             for pod in pods
             for name, amount in pod.allocations.items()
-            if name in baseline and baseline[name].amount != amount
+            if (baseline[name].amount if name in baseline else pod.owned(name)) != amount
         ),
         None,
     )

@@ -9,7 +9,7 @@ is said why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -33,12 +33,14 @@ class GpuAllocation:
     *amounts* are by container: the regular ones in the pod's order, then the init containers that
     run beside them. None is one without a GPU, and every one of them where *reason* says why the
     pod's GPUs can't be told. A *reason* may also tell that a share is of no container that counts.
-    *before* are what some of them would have if nothing had been written into the pod.
+    *before* are what some of them would have if nothing had been written into the pod. *devices*
+    is of how many devices a share of several is.
     """
 
     amounts: Mapping[str, Decimal | None] = field(default_factory=dict)
     reason: str = ""
     before: Mapping[str, Decimal | None] = field(default_factory=dict)
+    devices: Mapping[str, int] = field(default_factory=dict)
 
     def own(self, name: str) -> Decimal | None:
         """What the container *name* was written with by whoever owns the workload."""
@@ -56,7 +58,12 @@ def read_allocation(pod: Mapping[str, Any]) -> GpuAllocation:
     amounts = {name: _decimal(gpus.asked(known[name])) for name in names}
     noted = parse_before(annotations_of(pod).get(GPU_BEFORE))
     before = {name: _decimal(each.amount) for name, each in noted.items() if name in amounts}
-    return GpuAllocation(amounts, _ending_share(gpus, amounts), before)
+    return GpuAllocation(amounts, _ending_share(gpus, amounts), before, dict(_devices(gpus)))
+
+
+def _devices(gpus: PodGpus) -> Iterator[tuple[str, int]]:
+    if gpus.share is not None and gpus.share.devices > 1:
+        yield gpus.share.container, gpus.share.devices
 
 
 def _ending_share(gpus: PodGpus, amounts: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,8 @@ from typing import Protocol, TypeAlias
 from webhook.errors import PrometheusError, PrometheusFault
 from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.queries import NamespaceQuery, NamespaceReading, read_samples
+
+log = logging.getLogger("gatewright.reconcile")
 
 # The server is away, slow, or wants nothing of us: the next question would fare no better, and
 # would take as long.
@@ -28,6 +31,14 @@ _FINAL_STATUSES = frozenset(
 )
 # So many other faults, and no answer between them, are no matter of the single question any more.
 _MAX_FAULTS_IN_A_ROW = 8
+
+
+def unforeseen(
+    error: Exception, fault: PrometheusFault = PrometheusFault.UNREACHABLE
+) -> PrometheusError:
+    """*error*, which nobody has foreseen, as what it comes to: nothing is known now."""
+    text = f"nothing can be asked: {type(error).__name__} (see the log of the reconciler)"
+    return PrometheusError(fault, text)
 
 
 class Asking(Protocol):
@@ -94,7 +105,7 @@ class Questioning:
             began = self._now()
             answer: NamespaceReading | PrometheusError
             try:
-                answer = read_samples(query, await self._query(query, left_s), pods)
+                answer = await self._answer(query, left_s, pods)
                 self._faults_in_a_row = 0
             except PrometheusError as error:
                 answer = error
@@ -110,6 +121,25 @@ class Questioning:
         if self._deadline is not None:
             ends.append(self._deadline - self._now())
         return min(ends, default=None)
+
+    async def _answer(
+        self, query: NamespaceQuery, left_s: float | None, pods: Container[str]
+    ) -> NamespaceReading:
+        """
+        Raises:
+            PrometheusError: whatever went wrong; a round goes on without this answer.
+        """
+        fault = PrometheusFault.UNREACHABLE
+        try:
+            samples = await self._query(query, left_s)
+            # From here on it concerns this question alone.
+            fault = PrometheusFault.BAD_ANSWER
+            return read_samples(query, samples, pods)
+        except PrometheusError:
+            raise
+        except Exception as error:
+            log.exception("a question to Prometheus failed")
+            raise unforeseen(error, fault) from error
 
     async def _query(self, query: NamespaceQuery, left_s: float | None) -> tuple[Sample, ...]:
         try:

@@ -17,6 +17,7 @@ from webhook.model.rightsizing.recommendations import (
     GpuRecommendation,
     read_recommendation,
 )
+from webhook.reactive.observation.keyed import Keyed
 
 log = logging.getLogger("gatewright.reconcile")
 
@@ -65,7 +66,7 @@ class SeenReactive(msgspec.Struct, frozen=True):
         return self.uid, self.generation, self.document, self.problem
 
 
-class StoredRecommendation(msgspec.Struct, frozen=True):
+class StoredRecommendation(Keyed, msgspec.Struct, frozen=True):
     """
     One recommendation; None where *problem* says why it can't be read. Somebody else wrote that
     one, as ours can. Where it is there all the same, *problem* says what of its status somebody
@@ -77,10 +78,6 @@ class StoredRecommendation(msgspec.Struct, frozen=True):
     uid: str
     recommendation: GpuRecommendation | None
     problem: str = ""
-
-    @property
-    def change_key(self) -> object:
-        return self.resource_version
 
 
 def decode_document(raw: bytes, kind: str) -> SeenReactive:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from webhook.model.counts import read_count
+
 # On a pod of an indexed Job, where failures count by index.
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
@@ -39,9 +41,12 @@ class Retries(msgspec.Struct, frozen=True, gc=False):
             return self.never
         if self.left is not None and self.left < 1:
             return "no pod of it may fail any more (backoffLimit)"
-        failed = str(annotations.get(INDEX_FAILURES, "0"))
-        count = int(failed) if failed.isascii() and failed.isdigit() else 0
-        if self.per_index is not None and count >= self.per_index:
+        if self.per_index is None:
+            return ""
+        failed = read_count(annotations.get(INDEX_FAILURES, "0"))
+        if failed is None:
+            return f"{INDEX_FAILURES} of the pod is no number (backoffLimitPerIndex)"
+        if failed >= self.per_index:
             return "no pod of its index may fail any more (backoffLimitPerIndex)"
         return ""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from webhook.clients.informer import Resource
+from webhook.model.counts import read_count
 from webhook.model.rightsizing.controls import (
     NO_CONTROLS,
     PAUSE_UNTIL,
@@ -24,6 +25,7 @@ from webhook.model.rightsizing.workload_types import type_of
 from webhook.reactive.decisions.scopes import ScopedWorkload
 from webhook.reactive.observation.allocations import GpuAllocation
 from webhook.reactive.observation.jobs import JobSpec, JobStatus, Retries, read_retries
+from webhook.reactive.observation.keyed import Keyed
 from webhook.reactive.observation.pods import PodTemplate, allocation_of
 from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
@@ -127,14 +129,14 @@ def _part_of(amount: int | str, whole: int, *, rounds_up: bool) -> int:
     """*amount*, or so many percent of *whole*; 0 where it is neither."""
     if isinstance(amount, int):
         return amount
-    digits = amount.removesuffix("%")
-    if digits == amount or not (digits.isascii() and digits.isdigit()):
+    percent = read_count(amount.removesuffix("%")) if amount.endswith("%") else None
+    if percent is None:
         return 0
-    part = int(digits) * whole
+    part = percent * whole
     return -(-part // _PERCENT) if rounds_up else part // _PERCENT
 
 
-class SeenWorkload(msgspec.Struct, frozen=True, gc=False):
+class SeenWorkload(Keyed, msgspec.Struct, frozen=True, gc=False):
     """
     One workload. *name* is its key, `namespace/name`.
 
@@ -158,14 +160,6 @@ class SeenWorkload(msgspec.Struct, frozen=True, gc=False):
     template_gpus: GpuAllocation | None = None
     is_ending: bool = False
     retries: Retries | None = None
-
-    @property
-    def change_key(self) -> object:
-        return self.resource_version
-
-    @property
-    def namespace(self) -> str:
-        return self.name.partition("/")[0]
 
     @property
     def workload_name(self) -> str:

@@ -26,6 +26,7 @@ from webhook.policy.gpu.pod import SHARE_ANNOTATIONS
 from webhook.reactive.decisions.states import ObservedPod
 from webhook.reactive.observation.allocations import GpuAllocation, read_allocation
 from webhook.reactive.observation.jobs import INDEX_FAILURES
+from webhook.reactive.observation.keyed import Keyed
 from webhook.store.object_metadata import Metadata, OwnerRef, controller_of
 
 PODS = Resource("pods", "/api/v1/pods")
@@ -60,7 +61,7 @@ class PodShape(NamedTuple):
     controls: Controls
 
 
-class SeenPod(msgspec.Struct, frozen=True, gc=False):
+class SeenPod(Keyed, msgspec.Struct, frozen=True, gc=False):
     """
     One pod.
 
@@ -77,14 +78,6 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     started: datetime | None
     ready_since: datetime | None
     shape: PodShape
-
-    @property
-    def change_key(self) -> object:
-        return self.resource_version
-
-    @property
-    def namespace(self) -> str:
-        return self.name.partition("/")[0]
 
     @property
     def pod_name(self) -> str:
@@ -121,7 +114,8 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     @property
     def observed(self) -> ObservedPod:
         """The pod to the arithmetic."""
-        return ObservedPod(self.pod_name, self.started, self.allocation.amounts)
+        has = self.allocation
+        return ObservedPod(self.pod_name, self.started, has.amounts, has.before, has.devices)
 
 
 # --- reading ---

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from webhook.clients.prometheus import PrometheusClient
 from webhook.clients.prometheus_access import PrometheusCredentials
-from webhook.errors import PrometheusError
+from webhook.errors import PrometheusError, PrometheusFault, SettingsError
 from webhook.model.rightsizing.policies import GlobalSettings
 from webhook.model.rightsizing.samples import Sample
 from webhook.reactive.decisions.queries import DEVICE_LABEL, NamespaceReading
@@ -78,11 +78,15 @@ class PrometheusSource:
                 self._closing.append(self._client)
                 self._client = None
             asking: Asking
+            self._made_for = wanted
             try:
                 asking = self._client = self._make(*wanted)
             except PrometheusError as error:
                 asking = _Unusable(error)
-            self._made_for = wanted
+            except SettingsError as error:
+                # A file of ours has gone since the beginning, and may come back.
+                self._made_for = None
+                asking = _Unusable(PrometheusError(PrometheusFault.UNREACHABLE, str(error)))
             self._sampler = Sampler(
                 asking,
                 device_label=self._device_label,

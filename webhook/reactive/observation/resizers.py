@@ -14,6 +14,7 @@ import msgspec
 
 from webhook.clients.informer import Resource
 from webhook.mapping.homes import GPU_RESOURCE
+from webhook.reactive.observation.keyed import Keyed
 from webhook.store.object_metadata import Metadata
 
 HORIZONTAL = Resource(
@@ -26,7 +27,7 @@ VERTICAL = Resource(
 )
 
 
-class SeenResizer(msgspec.Struct, frozen=True, gc=False):
+class SeenResizer(Keyed, msgspec.Struct, frozen=True, gc=False):
     """
     One autoscaler. *target_kind* and *target* name the workload that it scales by its GPUs; both
     are empty where it goes by something else. *name* is its key, `namespace/name`.
@@ -37,10 +38,6 @@ class SeenResizer(msgspec.Struct, frozen=True, gc=False):
     kind: str
     target_kind: str = ""
     target: str = ""
-
-    @property
-    def change_key(self) -> object:
-        return self.resource_version
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name.partition('/')[2]}"

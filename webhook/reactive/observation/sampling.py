@@ -7,6 +7,7 @@ The answers come namespace by namespace, so that not all of a cluster's samples 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +25,11 @@ from webhook.reactive.decisions.queries import (
     build_queries,
 )
 from webhook.reactive.decisions.states import Devices, Question, Readings, by_container
-from webhook.reactive.observation.asking import Asked, Asking, OnQuery, Questioning
+from webhook.reactive.observation.asking import Asked, Asking, OnQuery, Questioning, unforeseen
 from webhook.reactive.observation.turns import Turns
 from webhook.reactive.observation.wanted import Wanted
+
+log = logging.getLogger("gatewright.reconcile")
 
 # Queries under way at a time. A guess; Prometheus itself works on 20.
 CONCURRENCY = 4
@@ -76,6 +79,8 @@ class NamespaceSamples:
     _readings: Mapping[DocumentKey, Readings]
     # Of policies whose questions can't even be asked.
     _unaskable: Mapping[DocumentKey, str]
+    # Why nothing at all is known of it, by a fault of ours.
+    _failure: PrometheusError | None = None
 
     @property
     def is_left_out(self) -> bool:
@@ -93,7 +98,7 @@ class NamespaceSamples:
             error = self.findings[query].error
             if error is not None:
                 return error
-        return None
+        return self._failure
 
     def reasons(self, policy: ReactivePolicy, pods: Iterable[str]) -> tuple[str, ...]:
         """
@@ -101,6 +106,8 @@ class NamespaceSamples:
 
         Series that name no pod, or have no usable value, may be anybody's and are told to all.
         """
+        if self._failure is not None:
+            return (f"Prometheus: {self._failure}",)
         unaskable = self._unaskable.get(policy.key)
         if unaskable:
             return (f"Prometheus is not asked: {unaskable}",)
@@ -181,7 +188,7 @@ class Sampler:
                 # Not all at once, as answers are large and wait until they are looked at.
                 if len(under_way) >= self._concurrency:
                     yield self._noted(await under_way.popleft())
-                under_way.append(asyncio.create_task(self._ask(lanes, each)))
+                under_way.append(asyncio.create_task(self._try_to_ask(lanes, each)))
             while under_way:
                 yield self._noted(await under_way.popleft())
             self._turns.end()
@@ -214,6 +221,14 @@ class Sampler:
         for query, finding in samples.findings.items():
             self._turns.note(query, sent=finding.sent, failed=finding.error is not None)
         return samples
+
+    async def _try_to_ask(self, lanes: _Lanes, wanted: Wanted) -> NamespaceSamples:
+        """What fails about one namespace keeps no other from its turn."""
+        try:
+            return await self._ask(lanes, wanted)
+        except Exception as error:
+            log.exception("a namespace can't be asked about", extra={"place": wanted.namespace})
+            return NamespaceSamples(wanted.namespace, {}, {}, {}, {}, unforeseen(error))
 
     async def _ask(self, lanes: _Lanes, wanted: Wanted) -> NamespaceSamples:
         queries: dict[DocumentKey, Mapping[Question, NamespaceQuery]] = {}

@@ -222,7 +222,7 @@ class Watches:
             },
             rooms=self._known_rooms(),
             resizers={
-                (seen.name.partition("/")[0], seen.target_kind, seen.target): str(seen)
+                (seen.namespace, seen.target_kind, seen.target): str(seen)
                 for informer in self._resizers
                 for seen in informer.objects.values()
                 if seen.target

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from webhook.model.rightsizing.policies import ReactivePolicy
-from webhook.reactive.decisions.scopes import objection
+from webhook.reactive.decisions.scopes import keeps_names, objection
 from webhook.reactive.decisions.states import ObservedPod
 from webhook.reactive.decisions.texts import name_pods
 from webhook.reactive.observation.cluster import Cluster, is_made_by_another
@@ -45,7 +45,9 @@ class ObservedWorkload:
         gone = {name for name, amount in own.items() if amount is None}
         # It is frozen for everybody else.
         object.__setattr__(self, "own", own)
-        object.__setattr__(self, "evidence", tuple([_evidence(pod, gone) for pod in pods]))
+        keeps_name = keeps_names(self.workload.type)
+        evidence = [_evidence(pod, gone, keeps_name=keeps_name) for pod in pods]
+        object.__setattr__(self, "evidence", tuple(evidence))
 
     @property
     def has_gpus(self) -> bool:
@@ -76,8 +78,10 @@ def _own(pods: Iterable[SeenPod]) -> Mapping[str, Decimal | None]:
     return {name: amounts.pop() for name, amounts in found.items() if len(amounts) == 1}
 
 
-def _evidence(pod: SeenPod, gone: Set[str]) -> ObservedPod:
+def _evidence(pod: SeenPod, gone: Set[str], *, keeps_name: bool) -> ObservedPod:
     observed = pod.observed
+    if keeps_name:
+        observed = replace(observed, keeps_name=True)
     if not any(observed.allocations.get(name) for name in gone):
         return observed
     left = {n: None if n in gone else amount for n, amount in observed.allocations.items()}

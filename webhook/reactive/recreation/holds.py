@@ -167,7 +167,7 @@ def _unsettled(
     rollout = observed.workload.rollout
     wanted = eviction.pods if rollout is None else min(eviction.pods, rollout.replicas)
     # Of others than these it isn't known whether they still want as many pods.
-    is_awaited = rollout is not None or age < _REPLACED
+    is_awaited = rollout is not None or timedelta(0) <= age < _REPLACED
     if len(present) < wanted and is_awaited:
         yield f"pod {eviction.pod} was evicted and is not replaced yet"
 

@@ -15,7 +15,7 @@ from webhook.mapping.homes import GPU_RESOURCE
 from webhook.model.rightsizing.controls import PAUSE_UNTIL, SKIP_CONTAINERS
 from webhook.policy.gpu import gpu_share
 from webhook.policy.gpu.injection import GpuPlan
-from webhook.policy.gpu.pod import annotations_of
+from webhook.policy.gpu.pod import annotations_of, devices_of
 from webhook.policy.gpu.restoring import has_note, restore
 
 
@@ -43,7 +43,8 @@ def amounts_after(
     but for what stays as it is, which has six places.
     """
     found = {name: Fraction(amount or 0) for name, amount in now.items()}
-    devices = int(annotations_of(manifest).get(gpu_share.DEVICES, 1))
+    # Where it is no number, there is no share that anything could be written into.
+    devices = devices_of(annotations_of(manifest)) or 1
     for change in plan.changes:
         if change.path[-1] == GPU_RESOURCE:
             found[change.item] = Fraction(change.new or 0)

@@ -60,7 +60,7 @@ class Recreation:
 
     pod: SeenPod | None = None
     reasons: tuple[str, ...] = ()
-    # That pod was made after what is selected, and should have had it.
+    # A pod that was made after what is selected, and should have had it, was not given it.
     is_miss: bool = False
     retry_after: timedelta | None = None
 
@@ -92,13 +92,16 @@ def may_evict(
         return Recreation(reasons=(*holds, *passing, *obstacles), retry_after=again)
     reasons: list[str] = []
     waits: list[timedelta] = []
+    missed = _missed_last(observed, due, eviction)
     for pod in due:
-        is_miss = _is_miss(pod, eviction, len(due))
+        # After a miss each further eviction is another try, whichever pod it is of.
+        miss = missed or (pod if _is_miss(pod, eviction, len(due)) else None)
+        is_miss = miss is not None
         reason = (
             around.last.get(pod.name, "")
             or _role(pod, around.maker)
             or _unready(pod, around.strategies, now)
-            or (_too_soon(pod, eviction, now) if is_miss and eviction is not None else "")
+            or (_too_soon(miss, eviction, now) if miss and eviction is not None else "")
         )
         if not reason:
             refused = (refusal_of(eviction),) if eviction is not None and eviction.problem else ()
@@ -230,12 +233,30 @@ def _min_ready(strategies: Iterable[Strategy]) -> timedelta:
     return max([strategy.safety.min_ready for strategy in strategies], default=timedelta(0))
 
 
+def _missed_last(
+    observed: ObservedWorkload, due: Sequence[SeenPod], eviction: Eviction | None
+) -> SeenPod | None:
+    """
+    The newest pod of *observed*, if it was made after what is selected and is *due* all the same.
+
+    Where probes are mutated and pods are not, its predecessors would all be evicted for nothing.
+    """
+    if eviction is None:
+        return None
+    made = [pod for pod in observed.pods if pod.is_evidence and _is_new(pod, eviction)]
+    newest = max(made, key=lambda pod: (pod.started or eviction.since, pod.name), default=None)
+    return newest if newest in due else None
+
+
+def _is_new(pod: SeenPod, eviction: Eviction) -> bool:
+    return pod.started is not None and pod.started > eviction.since
+
+
 def _is_miss(pod: SeenPod, eviction: Eviction | None, due: int) -> bool:
     """Whether *pod* was made after what is selected, and should have had it."""
     if eviction is None:
         return False
-    is_new = pod.started is not None and pod.started > eviction.since
-    return is_new or eviction.count >= _MAX_ROUNDS_OF_PODS * max(eviction.pods, due)
+    return _is_new(pod, eviction) or eviction.count >= _MAX_ROUNDS_OF_PODS * max(eviction.pods, due)
 
 
 def _too_soon(pod: SeenPod, eviction: Eviction, now: datetime) -> str:

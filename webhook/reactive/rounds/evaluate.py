@@ -145,6 +145,23 @@ def evaluate(
     return Judgement(status, opinions, chosen.strategies, judged.trials)
 
 
+def switched(
+    known: RecommendationStatus, policies: Iterable[ReactivePolicy], settings: GlobalSettings
+) -> RecommendationStatus:
+    """*known*, switched off as far as *policies* and *settings* say so; never switched on."""
+    selected = known.selected
+    if selected is None:
+        return known
+    acting = {policy.key for policy in policies if policy.mode is Mode.ENFORCE}
+    acts = acting.issuperset({selected.policy, *selected.policies.values()})
+    off = replace(
+        selected,
+        mode=selected.mode if acts else Mode.RECOMMEND,
+        automation_enabled=selected.automation_enabled and settings.automation_enabled,
+    )
+    return known if off == selected else replace(known, selected=off)
+
+
 # --- what a policy remembers ---
 
 

@@ -62,6 +62,14 @@ class Recreator:
         held: list[Held] = []
 
         async def one(item: Due) -> None:
+            try:
+                await take_turn(item)
+            except Exception:
+                # What was found out is stored, whatever becomes of the eviction.
+                await self._save(item)
+                raise
+
+        async def take_turn(item: Due) -> None:
             known, recommendation = item.observed, item.recommendation
             observed = seen.get(key_of_workload(known.workload))
             strategies = strategies_of(facts, known, recommendation)

@@ -13,7 +13,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NoReturn, Protocol
@@ -23,6 +23,7 @@ from webhook.model.rightsizing.documents import POLICY_KINDS
 from webhook.model.rightsizing.policies import GlobalSettings
 from webhook.reactive.observation.cluster import Cluster
 from webhook.reactive.observation.crd_check import fetch_lacking_kinds
+from webhook.reactive.observation.documents import SeenReactive
 from webhook.reactive.observation.sampling import Sampler
 from webhook.reactive.recreation.evicting import KubeCalls
 from webhook.reactive.recreation.probing import WebhookProbe
@@ -216,7 +217,12 @@ class Reconciler:
         facts = Facts.of(cluster, self._clock(), self.probe.problem, self._lacking)
         current = Round(facts, self._writer, self._metrics)
         self._held.clear()
-        await current.look(self._prometheus.sampler(self._settings))
+        try:
+            await current.look(self._prometheus.sampler(self._settings))
+        except Exception as error:
+            failure = f"the round failed: {type(error).__name__} (see the log of the reconciler)"
+            await self._write_statuses(current, failure)
+            raise
         self._hold(current.held)
         await self._write_statuses(current)
         self._known = current.facts.cluster
@@ -225,6 +231,14 @@ class Reconciler:
             await self._evict(current.due)
 
     async def _evict(self, due: Sequence[Due]) -> None:
+        """What was found out is stored, whatever becomes of the evictions."""
+        try:
+            await self._try_evictions(due)
+        except Exception:
+            await self._recreator.leave(due)
+            raise
+
+    async def _try_evictions(self, due: Sequence[Due]) -> None:
         # Once more, now: the webhook may have gone a moment ago.
         await self.probe.check()
         problem = self.probe.problem
@@ -238,10 +252,7 @@ class Reconciler:
         facts = Facts.of(cluster, self._clock(), problem, self._lacking)
         self._hold(await self._recreator.evict_due(facts, due))
 
-    async def _write_statuses(self, current: Round) -> None:
-        await do_each(lambda write: write(), list(self._status_writes(current)))
-
-    def _status_writes(self, current: Round) -> Iterator[Callable[[], Awaitable[bool]]]:
+    async def _write_statuses(self, current: Round, failure: str = "") -> None:
         facts = current.facts
         cluster = facts.cluster
         situation = PolicySituation(
@@ -249,20 +260,26 @@ class Reconciler:
             cluster.unreadable,
             facts.lacking,
             cluster.unknown_kinds,
+            failure,
         )
-        for seen in cluster.documents.values():
-            more: Mapping[str, object] = {}
-            if seen.key.kind in POLICY_KINDS:
-                conditions = policy_conditions(seen, current.tallies[seen.key], situation)
-            elif seen.key.kind == "GlobalConfiguration":
-                problem = "" if self.probe.healthy else self.probe.problem
-                conditions = global_conditions(seen, problem)
-                more = self.probe.report()
-            else:
-                continue
-            written = written_conditions(conditions, seen.conditions, seen.generation, facts.now)
-            if written is not None:
-                yield partial(self._writer.write_conditions, seen, written, more)
+        write = partial(self._write_status, current, situation)
+        await do_each(write, list(cluster.documents.values()))
+
+    async def _write_status(
+        self, current: Round, situation: PolicySituation, seen: SeenReactive
+    ) -> None:
+        more: Mapping[str, object] = {}
+        if seen.key.kind in POLICY_KINDS:
+            conditions = policy_conditions(seen, current.tallies[seen.key], situation)
+        elif seen.key.kind == "GlobalConfiguration":
+            conditions = global_conditions(seen, "" if self.probe.healthy else self.probe.problem)
+            more = self.probe.report()
+        else:
+            return
+        now = current.facts.now
+        written = written_conditions(conditions, seen.conditions, seen.generation, now)
+        if written is not None:
+            await self._writer.write_conditions(seen, written, more)
 
     async def _check_crds(self, *, has_news: bool) -> None:
         now = time.monotonic()

@@ -18,7 +18,7 @@ from webhook.model.rightsizing.times import format_time
 from webhook.reactive.observation.documents import SeenReactive
 
 MESSAGE_MAX_CHARS = 1024
-_STOPPED_NAMED = 3
+_NAMED = 3
 
 
 @dataclass(slots=True)
@@ -29,7 +29,8 @@ class Tally:
 
     *passed_over* counts the workloads for which another policy comes first, so that this one is not
     even evaluated. *stopped* are workloads that nothing is decided for, as what is stored under
-    their names is not theirs, with the reason.
+    their names is not theirs, with the reason; *failed* those of which something could not be
+    worked out, by a fault of ours, with the name of what went wrong.
     """
 
     workloads: int = 0
@@ -38,6 +39,7 @@ class Tally:
     asked: bool = False
     fault: PrometheusError | None = None
     stopped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,14 @@ class PolicySituation:
 
     *lacking* are kinds whose CRD, as it is installed, does not know `scope.containers`, with the
     reason why nothing is evicted. *unknown* are types of workloads that can't be looked at, with
-    the reason.
+    the reason. *failure* is why the round came to no end, ``""`` where it did.
     """
 
     strategies: frozenset[DocumentKey]
     unreadable: frozenset[DocumentKey]
     lacking: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
 
 
 def policy_conditions(
@@ -101,6 +104,8 @@ def _ready(
     if seen.problem:
         text = f"the last version that can be read is in force: {seen.problem}"
         return StatusCondition("Ready", "False", "Invalid", text)
+    if situation.failure:
+        return StatusCondition("Ready", "False", "RoundFailed", situation.failure)
     for other in others:
         if other.status == "False":
             return StatusCondition("Ready", "False", other.reason, other.message)
@@ -116,17 +121,22 @@ def _ready(
         if type_ in situation.unknown
     ]
     text += f"; not looked at: {'; '.join(dict.fromkeys(unseen))}" if unseen else ""
-    if not tally.stopped:
+    troubled = tally.stopped.keys() | tally.failed.keys()
+    if not troubled:
         return StatusCondition("Ready", "True", "Evaluated", text)
-    text += f"; left alone: {_name_stopped(tally.stopped)}"
+    reason = "WorkloadsFailed" if tally.failed else "RecommendationForeign"
+    if tally.failed:
+        text += f"; failed (see the log of the reconciler): {_name(tally.failed)}"
+    if tally.stopped:
+        text += f"; left alone: {_name(tally.stopped)}"
     # One object of a stranger does not speak for all the others.
-    is_ready = len(tally.stopped) < tally.workloads
-    return StatusCondition("Ready", str(is_ready), "RecommendationForeign", text)
+    is_ready = len(troubled) < tally.workloads + tally.passed_over
+    return StatusCondition("Ready", str(is_ready), reason, text)
 
 
-def _name_stopped(stopped: Mapping[str, str]) -> str:
-    told = [f"{workload} ({stopped[workload]})" for workload in sorted(stopped)[:_STOPPED_NAMED]]
-    more = len(stopped) - len(told)
+def _name(workloads: Mapping[str, str]) -> str:
+    told = [f"{each} ({workloads[each]})" for each in sorted(workloads)[:_NAMED]]
+    more = len(workloads) - len(told)
     return "; ".join([*told, f"and {more} more"] if more else told)
 
 

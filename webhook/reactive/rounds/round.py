@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -16,11 +16,12 @@ from webhook.errors import PrometheusError
 from webhook.model.rightsizing.policies import DocumentKey, ReactivePolicy, Strategy
 from webhook.model.rightsizing.recommendations import GpuRecommendation
 from webhook.reactive.decisions.states import Readings
-from webhook.reactive.observation.sampling import NOTHING_TO_ASK, Sampler
+from webhook.reactive.observation.asking import unforeseen
+from webhook.reactive.observation.sampling import NOTHING_TO_ASK, NamespaceSamples, Sampler
 from webhook.reactive.observation.wanted import wanted_of
 from webhook.reactive.observation.workloads import ObservedWorkload, observe
-from webhook.reactive.recreation.permission import may_evict
-from webhook.reactive.rounds.evaluate import Judgement, Samples, evaluate
+from webhook.reactive.recreation.permission import Recreation, may_evict
+from webhook.reactive.rounds.evaluate import Judgement, Samples, evaluate, switched
 from webhook.reactive.rounds.facts import Facts, strategies_of, surroundings_of
 from webhook.reactive.rounds.keeping import is_abandoned, is_worth_writing, key_of_workload, whose
 from webhook.reactive.rounds.ownership import follow_owner
@@ -32,6 +33,8 @@ from webhook.telemetry.metrics import ReconcilerMetrics
 log = logging.getLogger("gatewright.reconcile")
 
 _T = TypeVar("_T")
+
+_NO_READINGS = Readings.of({})
 
 # Calls at a time: hundreds of workloads that change at once should not hold up the API server.
 _CALLS = 8
@@ -50,6 +53,22 @@ class _NothingAsked:
 
     def reasons(self, policy: ReactivePolicy, pods: Iterable[str]) -> tuple[str, ...]:
         return ()
+
+
+class _NotAnswered:
+    """For workloads about which nothing could be asked, by *error*."""
+
+    def __init__(self, error: PrometheusError) -> None:
+        self._error = error
+
+    def readings(self, policy: ReactivePolicy) -> Readings:
+        return _NO_READINGS
+
+    def fault(self, policy: ReactivePolicy) -> PrometheusError | None:
+        return self._error
+
+    def reasons(self, policy: ReactivePolicy, pods: Iterable[str]) -> tuple[str, ...]:
+        return (f"Prometheus: {self._error}",)
 
 
 async def do_each(
@@ -107,6 +126,8 @@ class Round:
         self._writer = writer
         self._metrics = metrics
         self._always_fresh = False
+        # Workloads that are in the tallies.
+        self._counted: set[str] = set()
 
     async def look(self, sampler: Sampler) -> None:
         """Look at all workloads that have to do with GPUs, or had; and withdraw from the rest."""
@@ -128,20 +149,59 @@ class Round:
         by_namespace: dict[str, list[ObservedWorkload]] = defaultdict(list)
         for each in observed:
             by_namespace[each.workload.namespace].append(each)
-        facts = self.facts
+        try:
+            async for samples in self._sample(observed, sampler):
+                own = by_namespace.pop(samples.namespace)
+                await do_each(partial(self._look_at, samples=samples), own)
+        except Exception as error:
+            # Whatever keeps us from asking, what was switched off meanwhile is to be off.
+            log.exception("Prometheus can't be asked")
+            unanswered = _NotAnswered(unforeseen(error))
+            left = [each for own in by_namespace.values() for each in own]
+            await do_each(partial(self._look_at, samples=unanswered), left)
+
+    async def _sample(
+        self, observed: Sequence[ObservedWorkload], sampler: Sampler
+    ) -> AsyncIterator[NamespaceSamples]:
+        rules = self.facts.rules
         # The next round is due then.
-        within_s = facts.rules.settings.check_interval.total_seconds()
-        wanted = wanted_of(
-            observed, facts.rules.precedence, multi_policy=facts.rules.settings.multi_policy
-        )
-        sampling = sampler.sample(wanted, facts.now, within_s=within_s)
+        within_s = rules.settings.check_interval.total_seconds()
+        wanted = wanted_of(observed, rules.precedence, multi_policy=rules.settings.multi_policy)
+        sampling = sampler.sample(wanted, self.facts.now, within_s=within_s)
         async with contextlib.aclosing(sampling):
             async for samples in sampling:
-                own = by_namespace[samples.namespace]
-                await do_each(partial(self._look_at, samples=samples), own)
+                yield samples
 
     async def _look_at(self, observed: ObservedWorkload, samples: Samples) -> None:
-        """Evaluate one workload, and write what came of it."""
+        """Evaluate one workload, and write what came of it. A failure is its own alone."""
+        try:
+            await self._look_closely(observed, samples)
+        except Exception as error:
+            log.exception("a workload can't be looked at", extra=_named(observed))
+            self._note_failure(observed, error)
+            await self._store_switches(observed)
+
+    def _note_failure(self, observed: ObservedWorkload, error: Exception) -> None:
+        workload = str(observed.workload)
+        self._metrics.evaluations.labels("failed").inc()
+        is_counted = workload in self._counted
+        for policy in observed.policies:
+            tally = self.tallies[policy.key]
+            tally.workloads += not is_counted
+            tally.failed[workload] = type(error).__name__
+        self._counted.add(workload)
+
+    async def _store_switches(self, observed: ObservedWorkload) -> None:
+        """What was switched off is off, also where nothing else is known of a workload."""
+        known = self.facts.cluster.recommendations.get(key_of_workload(observed.workload))
+        before = None if known is None else known.recommendation
+        if known is None or before is None or whose(known, observed.workload) is not None:
+            return
+        status = switched(before.status, observed.policies, self.facts.rules.settings)
+        if status is not before.status:
+            await self._writer.store(replace(before, status=status))
+
+    async def _look_closely(self, observed: ObservedWorkload, samples: Samples) -> None:
         facts, workload = self.facts, observed.workload
         known = facts.cluster.recommendations.get(key_of_workload(workload))
         foreign = None if known is None else whose(known, workload)
@@ -166,8 +226,7 @@ class Round:
         judgement = evaluate(observed, stored_now, samples, facts.rules, facts.now)
         self._count(observed, judgement, samples)
         new = replace(stored, status=judgement.status)
-        around = surroundings_of(facts, observed, judgement.strategies)
-        recreation = may_evict(observed, new, around, facts.now)
+        recreation = self._recreation(observed, new, judgement.strategies)
         new = _with_reasons(new, recreation.reasons)
         is_due = recreation.pod is not None
         # What somebody spoilt is written over.
@@ -195,8 +254,23 @@ class Round:
         elif recreation.retry_after is not None:
             self.held.append(Held(found, recreation.retry_after))
 
+    def _recreation(
+        self, observed: ObservedWorkload, new: GpuRecommendation, strategies: tuple[Strategy, ...]
+    ) -> Recreation:
+        """Which pod may be evicted. A failure here keeps nobody from what was recommended."""
+        facts = self.facts
+        try:
+            around = surroundings_of(facts, observed, strategies)
+            return may_evict(observed, new, around, facts.now)
+        except Exception as error:
+            log.exception("a workload can't be recreated", extra=_named(observed))
+            self._note_failure(observed, error)
+            text = f"nothing is evicted, as that failed: {type(error).__name__}"
+            return Recreation(reasons=(f"{text} (see the log of the reconciler)",))
+
     def _count(self, observed: ObservedWorkload, judgement: Judgement, samples: Samples) -> None:
         heard = (*judgement.opinions, *judgement.trials)
+        self._counted.add(str(observed.workload))
         for policy, evaluation in heard:
             outcome = evaluation.change.value if evaluation.evaluated else "not_evaluated"
             self._metrics.evaluations.labels(outcome).inc()
@@ -233,6 +307,10 @@ class Round:
                 "a recommendation is withdrawn: no policy concerns its workload",
                 extra={"recommendation": f"{recommendation.namespace}/{recommendation.name}"},
             )
+
+
+def _named(observed: ObservedWorkload) -> dict[str, str]:
+    return {"workload": str(observed.workload)}
 
 
 def _with_reasons(recommendation: GpuRecommendation, more: tuple[str, ...]) -> GpuRecommendation:

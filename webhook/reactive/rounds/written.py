@@ -17,7 +17,6 @@ import msgspec
 
 from webhook.model.rightsizing.policies import Mode
 from webhook.model.rightsizing.recommendations import RecommendationStatus, Selected
-from webhook.policy.gpu import gpu_share
 from webhook.policy.gpu.before import (
     GPU_BEFORE,
     Asked,
@@ -25,7 +24,7 @@ from webhook.policy.gpu.before import (
     format_before,
     parse_before,
 )
-from webhook.policy.gpu.pod import annotations_of
+from webhook.policy.gpu.pod import annotations_of, devices_of
 from webhook.policy.gpu.rounding import written_amount
 from webhook.reactive.observation.allocations import GpuAllocation
 from webhook.reactive.observation.kinds import SeenWorkload
@@ -81,8 +80,7 @@ def _devices_of(shape: PodShape) -> Iterator[int]:
     """Of how many devices a share in such a pod is, or was before something was written."""
     annotations = annotations_of(shape.manifest)
     # What is no number is no share either, and nothing is known of such a pod.
-    text = str(annotations.get(gpu_share.DEVICES, "1"))
-    yield int(text) if text.isascii() and text.isdigit() and int(text) else 1
+    yield devices_of(annotations) or 1
     yield from (asked.devices for asked in parse_before(annotations.get(GPU_BEFORE)).values())
 
 
@@ -91,7 +89,8 @@ def recognise(observed: ObservedWorkload, known: RecommendationStatus) -> Observ
     *observed* with the note put back where a pod has an amount that was written into it.
 
     An amount that the workload's own template asks for is its owner's. So is one of a template that
-    was copied from a pod, note and all, whatever that says.
+    was copied from a pod, note and all, whatever that says. Where neither a baseline nor a template
+    tells what a container had before, the pod's GPUs can't be told.
     """
     template = observed.workload.template_gpus
     if not known.written and not (template is not None and template.before):
@@ -123,17 +122,24 @@ def _recognised(
     template = workload.template_gpus or GpuAllocation()
     lost: dict[str, Asked] = {}
     copied: set[str] = set()
+    unknown: list[str] = []
     for name, amount in allocation.amounts.items():
         is_owners = template.amounts.get(name) == amount
         if name in allocation.before:
             if is_owners and template.before.get(name, _NOTHING) == allocation.before[name]:
                 copied.add(name)
             continue
-        baseline = baselines.get(name)
-        if baseline is None or amount is None:
+        # A baseline is forgotten where its container leaves the scope for a while.
+        baseline = baselines.get(name) or template.amounts.get(name)
+        if amount is None or is_owners or amount not in written.get(name, ()):
             continue
-        if amount in written.get(name, ()) and amount != baseline and not is_owners:
+        if baseline is None:
+            unknown.append(name)
+        elif amount != baseline:
             lost[name] = asked_for(Fraction(baseline))
+    if unknown:
+        problem = f"what {', '.join(unknown)} has was written into it, and nothing tells over what"
+        return shape._replace(allocation=GpuAllocation(dict.fromkeys(allocation.amounts), problem))
     if not lost and not copied:
         return shape
     noted = parse_before(annotations_of(shape.manifest).get(GPU_BEFORE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
@@ -283,7 +283,9 @@ def _recreated(pod: ObservedPod, grants: Mapping[str, Grant], time: datetime) ->
         name: grants[name].target.amount if name in grants and amount is not None else amount
         for name, amount in pod.allocations.items()
     }
-    return pod if allocations == pod.allocations else ObservedPod(pod.name, time, allocations)
+    if allocations == pod.allocations:
+        return pod
+    return replace(pod, started=time, allocations=allocations)
 
 
 def to_json(step: Step) -> dict[str, Any]:

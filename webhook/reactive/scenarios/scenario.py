@@ -35,7 +35,7 @@ from webhook.model.rightsizing.policies import (
     Strategy,
 )
 from webhook.model.rightsizing.workload_types import read_type
-from webhook.reactive.decisions.scopes import ScopedWorkload
+from webhook.reactive.decisions.scopes import ScopedWorkload, keeps_names
 from webhook.reactive.decisions.states import Baseline, ObservedPod, Recommendation, WorkloadState
 from webhook.reactive.decisions.windows import Series
 from webhook.reactive.scenarios.specs import (
@@ -311,7 +311,7 @@ def _workload(spec: WorkloadSpec, start: datetime) -> ScenarioWorkload:
         Recommendation(previous.containers, previous.driver) if previous.containers else None,
     )
     ref = ScopedWorkload(spec.namespace, _type(spec.kind), spec.name, spec.labels)
-    return ScenarioWorkload(ref, state, tuple(_pod(pod, start) for pod in spec.pods))
+    return ScenarioWorkload(ref, state, tuple(_pod(pod, start, ref.kind) for pod in spec.pods))
 
 
 def _type(kind: str) -> str:
@@ -330,10 +330,10 @@ def _unknown_kinds(spec: ScenarioSpec) -> Iterator[SpecError]:
             yield SpecError(f"spec.workloads[{index}].kind", str(error))
 
 
-def _pod(spec: PodSpec, start: datetime) -> ObservedPod:
+def _pod(spec: PodSpec, start: datetime, kind: str) -> ObservedPod:
     restartable = {name: c for name, c in spec.init_containers.items() if c.restartable}
     allocations = {name: c.gpu for name, c in {**spec.containers, **restartable}.items()}
     started = spec.start_time if spec.age is None else start - spec.age
     if "start_time" in spec.model_fields_set and spec.start_time is None:
         started = None
-    return ObservedPod(spec.name, started, allocations)
+    return ObservedPod(spec.name, started, allocations, keeps_name=keeps_names(kind))

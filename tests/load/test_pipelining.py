@@ -1,0 +1,111 @@
+"""Requests that are sent ahead, of which an API server sends none: one server, as a process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import orjson
+import pytest
+
+from tests.builders import make_pod
+from tests.controlplane.wait import wait_until
+from tests.e2e.gate import Gate
+from tests.unit.admission.builders import make_review
+
+# Each holds the request that is answered, what is read ahead of the others, and buffers.
+CROWD = 100
+MOST_OF_A_CROWD_MIB = 40.0
+# One after the other: nothing of one may be left when the next one comes.
+ONE_BY_ONE = 150
+MOST_LEFT_MIB = 40.0
+AHEAD = 40
+# Nearly as much as is read ahead of each.
+BODY_BYTES = 30 * 1024
+SEND_FOR_S = 0.3
+
+
+@pytest.fixture
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    gate = Gate(tmp_path_factory.mktemp("gate"))
+    try:
+        yield gate.start()
+    finally:
+        gate.stop()
+
+
+@pytest.fixture
+def requests() -> bytes:
+    """*AHEAD* of them, as one text."""
+    pod = make_pod()
+    pod["metadata"]["annotations"] = {"text": "x" * BODY_BYTES}
+    body = orjson.dumps(make_review(object=pod))
+    head = (
+        "POST /mutate HTTP/1.1\r\nHost: gatewright\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return (head.encode() + body) * AHEAD
+
+
+def connect(gate: Gate) -> ssl.SSLSocket:
+    trust = ssl.create_default_context(cadata=gate.ca_pem)
+    connection = socket.create_connection(("127.0.0.1", gate.port), timeout=30.0)
+    return trust.wrap_socket(connection, server_hostname="127.0.0.1")
+
+
+def send_ahead(connection: ssl.SSLSocket, requests: bytes) -> None:
+    """Send as much as the server takes without reading an answer."""
+    connection.settimeout(SEND_FOR_S)
+    with suppress(OSError):
+        connection.sendall(requests)
+
+
+def test_requests_that_are_sent_ahead_take_no_memory(gate: Gate, requests: bytes) -> None:
+    before_mib = gate.resident_mib
+    with ExitStack() as stack:
+        for _ in range(CROWD):
+            send_ahead(stack.enter_context(connect(gate)), requests)
+        after_mib = gate.resident_mib
+
+    assert after_mib - before_mib < MOST_OF_A_CROWD_MIB
+
+
+def test_nothing_of_them_is_left_when_their_connection_ends(gate: Gate, requests: bytes) -> None:
+    """The collector of garbage looks late: it counts objects, and not how large they are."""
+    before_mib = gate.resident_mib
+    for _ in range(ONE_BY_ONE):
+        connection = connect(gate)
+        send_ahead(connection, requests)
+        reset(connection)
+
+    assert gate.resident_mib - before_mib < MOST_LEFT_MIB
+
+
+def test_requests_that_were_sent_ahead_are_answered(gate: Gate, requests: bytes) -> None:
+    one = requests[: len(requests) // AHEAD]
+    with connect(gate) as connection:
+        connection.sendall(one * 5)
+        answers = b""
+        while answers.count(b"HTTP/1.1 200 OK") < 5:
+            answers += connection.recv(65536)
+
+
+def test_who_resets_amid_them_is_no_fault_of_the_server(gate: Gate, requests: bytes) -> None:
+    one = requests[: len(requests) // AHEAD]
+    for _ in range(30):
+        connection = connect(gate)
+        connection.sendall(one + one[: len(one) // 2])
+        reset(connection)
+    wait_until(lambda: "reviews_running 0.0" in gate.ops("/metrics")[1], 10.0, "the last answer")
+
+    assert '"level":"error"' not in gate.log_text
+    assert 'code="500"' not in gate.ops("/metrics")[1]
+
+
+def reset(connection: ssl.SSLSocket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(connection.detach())

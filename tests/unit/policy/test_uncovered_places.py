@@ -1,0 +1,370 @@
+"""What policies write at one selector may be a place of another, which then counts as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.builders import (
+    JsonObject,
+    make_gvk_policy,
+    make_request,
+    make_rule,
+    make_snapshot,
+)
+from tests.jq import ACME, Jq, make_acme_job, make_formatter, make_group, make_mapping
+from webhook.admission.review import review
+from webhook.errors import EvaluationError
+from webhook.mapping.compiled import CompiledMapping
+from webhook.mapping.evaluator import JqWorker
+from webhook.mapping.limits import WorkerLimits
+from webhook.mapping.patterns import EACH
+from webhook.mapping.uncovering import Uncovering, WrittenPath, uncovering
+from webhook.model.decision import Rule
+from webhook.model.kinds import GroupVersionKind
+from webhook.model.request import Phase
+from webhook.model.scopes import Branch
+from webhook.model.values import FieldType
+from webhook.store.snapshot import Snapshot
+
+FIELDS = {
+    "sidecarImage": {"specRef": "sidecar.image", "type": "string"},
+    "sidecar": {"specRef": "sidecar", "type": "object"},
+    "image": {"specRef": "image", "type": "string"},
+    "pull": {"specRef": "policy.pull", "type": "string"},
+    "limit": {"specRef": "limit", "type": "integer"},
+    "request": {"specRef": "request", "type": "integer"},
+    "on": {"specRef": "on", "type": "boolean"},
+}
+TOP = {"query": ".spec", "dependency": {"path": "spec"}}
+SIDECAR = {"query": ".spec.sidecar"}
+A_SIDECAR = make_rule("sidecarImage", "top", {"default": "busybox"})
+
+
+@pytest.fixture(scope="module")
+def jq() -> Iterator[Jq]:
+    with JqWorker(WorkerLimits(evaluate_ms=2000)) as worker:
+        yield Jq(worker)
+
+
+def snapshot_of(jq: Jq, selectors: JsonObject, *rules: JsonObject, **more: Any) -> Snapshot:
+    """A mapping of AcmeJob with *selectors*, beside `top`, and one policy of *rules*."""
+    mapping = make_mapping()
+    mapping["spec"]["specSelectors"] = {
+        name: {"fieldGroups": ["own"], **selector}
+        for name, selector in {"top": TOP, **selectors}.items()
+    }
+    policy = make_gvk_policy(*rules, kind=ACME, **more)
+    return jq.snapshot(make_group(FIELDS), mapping, policy)
+
+
+def uncovers(snapshot: Snapshot) -> Uncovering:
+    plan = snapshot.plan(GroupVersionKind(**ACME), Branch())
+    assert plan is not None
+    return plan.uncovers
+
+
+# --- what is written and judged -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "creating",
+    [
+        pytest.param(A_SIDECAR, id="default"),
+        pytest.param(make_rule("sidecarImage", "top", {"set": "busybox"}), id="set"),
+        pytest.param(
+            make_rule("sidecar", "top", {"default": {"image": "busybox"}}), id="whole-object"
+        ),
+    ],
+)
+def test_the_rules_of_a_place_that_a_policy_makes_act_at_once(jq: Jq, creating: Any) -> None:
+    snapshot = snapshot_of(
+        jq,
+        {"side": SIDECAR},
+        creating,
+        make_rule("limit", "side", {"default": 5}),
+        make_rule("request", "side", {"set": 1}),
+    )
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    assert answer.allowed
+    assert answer.at("/spec/sidecar") == {"image": "busybox", "limit": 5, "request": 1}
+    assert [change.selector for change in answer.decision.changes] == ["top", "side", "side"]
+
+
+def test_what_it_lacks_is_asked_for(jq: Jq) -> None:
+    snapshot = snapshot_of(
+        jq, {"side": SIDECAR}, A_SIDECAR, make_rule("limit", "side", {"required": True})
+    )
+    request = make_request(make_acme_job())
+
+    decision = review(request, Phase.REVIEW, snapshot)
+
+    assert [(v.field, v.rule) for v in decision.violations] == [("limit", Rule.REQUIRED)]
+
+
+def test_a_chain_of_places_is_followed_to_its_end(jq: Jq) -> None:
+    names = ["sidecar"] * 5
+    selectors = {
+        f"s{depth}": {"query": "." + ".".join(["spec", *names[:depth]])} for depth in range(1, 5)
+    }
+    rules = [make_rule("sidecarImage", name, {"default": name}) for name in ("top", *selectors)]
+    snapshot = snapshot_of(jq, selectors, *reversed(rules))
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    images = [answer.at(f"/spec/{'/'.join(names[:depth])}/image") for depth in range(1, 6)]
+    assert images == ["top", "s1", "s2", "s3", "s4"]
+
+
+def test_a_place_below_one_that_was_made_may_be_created(jq: Jq) -> None:
+    """Its parent has no `dependency`: it has a place only once the sidecar is there."""
+    below = {
+        "query": ".spec.sidecar.policy",
+        "dependency": {"specSelector": "side", "path": "policy"},
+    }
+    snapshot = snapshot_of(
+        jq,
+        {"below": below, "side": SIDECAR},
+        A_SIDECAR,
+        make_rule("limit", "below", {"default": 1}),
+    )
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    assert answer.at("/spec/sidecar") == {"image": "busybox", "policy": {"limit": 1}}
+
+
+def test_the_items_of_a_list_that_was_made_are_places(jq: Jq) -> None:
+    snapshot = snapshot_of(
+        jq,
+        {"job": {"query": ".spec.sidecar.jobs[]?"}},
+        make_rule("sidecar", "top", {"default": {"jobs": [{"image": "a"}, {}]}}),
+        make_rule("image", "job", {"default": "b"}),
+    )
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    assert answer.at("/spec/sidecar/jobs") == [{"image": "a"}, {"image": "b"}]
+
+
+def test_of_a_value_that_is_written_twice_the_last_is_told(jq: Jq) -> None:
+    """The set of the place that was made counts; what stood there is what was submitted."""
+    snapshot = snapshot_of(
+        jq, {"side": SIDECAR}, A_SIDECAR, make_rule("image", "side", {"set": "alpine"})
+    )
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    assert answer.at("/spec/sidecar/image") == "alpine"
+    told = [(c.field, c.rule, c.old, c.new) for c in answer.decision.changes]
+    assert told == [("image", Rule.SET, None, "alpine")]
+
+
+def test_an_update_completes_a_place_that_is_new(jq: Jq) -> None:
+    snapshot = snapshot_of(
+        jq, {"side": SIDECAR}, A_SIDECAR, make_rule("limit", "side", {"default": 5})
+    )
+
+    old = make_acme_job(sidecar={"image": "x", "limit": 1})
+    answer = jq.submit(snapshot, make_acme_job(limit=1), old=old)
+
+    assert answer.at("/spec/sidecar") == {"image": "busybox", "limit": 5}
+
+
+def test_a_policy_that_is_only_tried_tells_all_that_it_would_do(jq: Jq) -> None:
+    policy = make_gvk_policy(A_SIDECAR, make_rule("limit", "side", {"default": 5}), kind=ACME)
+    policy["spec"]["mode"] = "Audit"
+    mapping = make_mapping()
+    mapping["spec"]["specSelectors"] = {
+        "top": {"fieldGroups": ["own"], **TOP},
+        "side": {"fieldGroups": ["own"], **SIDECAR},
+    }
+    snapshot = jq.snapshot(make_group(FIELDS), mapping, policy)
+
+    decision = review(make_request(make_acme_job()), Phase.MUTATE, snapshot)
+
+    (preview,) = decision.previews
+    assert [change.field for change in preview.changes] == ["sidecarImage", "limit"]
+
+
+# --- where it takes jq ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "want"),
+    [
+        pytest.param(".spec.sidecar | objects", {"limit": 5}, id="outline"),
+        pytest.param('.spec.sidecar | select(.image == "busybox")', {"limit": 5}, id="condition"),
+        pytest.param('.spec.sidecar | select(.image == "alpine")', {}, id="condition-not-met"),
+        pytest.param(".spec[] | objects | select(length == 1)", {"limit": 5}, id="unknown-form"),
+    ],
+)
+def test_jq_is_asked_again_about_what_was_made(jq: Jq, query: str, want: JsonObject) -> None:
+    snapshot = snapshot_of(
+        jq, {"side": {"query": query}}, A_SIDECAR, make_rule("limit", "side", {"default": 5})
+    )
+    # `select(length == 1)` no longer finds it when it has a limit, and nothing is undone.
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    assert answer.at("/spec/sidecar") == {"image": "busybox", **want}
+
+
+def test_a_condition_on_what_is_written_is_looked_at_again(jq: Jq) -> None:
+    """No object is new here: `on` decides which one is a place."""
+    snapshot = snapshot_of(
+        jq,
+        {"enabled": {"query": ".spec.sidecar | select(.on)"}, "side": SIDECAR},
+        make_rule("on", "side", {"set": True}),
+        make_rule("limit", "enabled", {"default": 5}),
+    )
+
+    answer = jq.submit(snapshot, make_acme_job(sidecar={"on": False}))
+
+    assert answer.at("/spec/sidecar") == {"on": True, "limit": 5}
+
+
+def test_what_a_formatter_writes_may_be_a_place(jq: Jq) -> None:
+    formatter = make_formatter(
+        {
+            "shown": {
+                "getExpr": ".sidecar.shown?",
+                "setExpr": "{sidecar: {shown: $ARGS.named.value}}",
+                "argsInfo": {"value": "string"},
+            }
+        }
+    )
+    mapping = make_mapping()
+    mapping["spec"]["specSelectors"] = {
+        "top": {"fieldGroups": ["own"], **TOP},
+        "side": {"fieldGroups": ["own"], **SIDECAR},
+    }
+    group = make_group({**FIELDS, "shown": {"formatter": "acme"}})
+    policy = make_gvk_policy(
+        make_rule("shown", "top", {"default": "yes"}),
+        make_rule("limit", "side", {"default": 5}),
+        kind=ACME,
+    )
+    snapshot = jq.snapshot(formatter, group, mapping, policy)
+
+    answer = jq.submit(snapshot, make_acme_job())
+
+    assert answer.allowed
+    assert answer.at("/spec/sidecar") == {"shown": "yes", "limit": 5}
+
+
+def test_places_without_an_end_are_an_error(jq: Jq) -> None:
+    """Each place that is found has another one made below it."""
+    snapshot = snapshot_of(
+        jq, {"any": {"query": ".spec | .. | objects"}}, make_rule("pull", "any", {"default": "x"})
+    )
+
+    with pytest.raises(EvaluationError, match="again and again"):
+        jq.submit(snapshot, make_acme_job())
+
+
+# --- which plans it is looked at in -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("selectors", "rules", "want"),
+    [
+        pytest.param({"side": SIDECAR}, [A_SIDECAR], Uncovering.NOTHING, id="nothing-enforced"),
+        pytest.param(
+            {"side": SIDECAR},
+            [A_SIDECAR, make_rule("limit", "side", {"max": 4})],
+            Uncovering.BY_OBJECTS,
+            id="parent-of-a-value",
+        ),
+        pytest.param(
+            {"side": SIDECAR},
+            [make_rule("limit", "top", {"default": 1}), make_rule("limit", "side", {"max": 4})],
+            Uncovering.NOTHING,
+            id="another-value",
+        ),
+        pytest.param(
+            {"side": {**SIDECAR, "dependency": {"specSelector": "top", "path": "sidecar"}}},
+            [A_SIDECAR, make_rule("limit", "side", {"max": 4})],
+            Uncovering.NOTHING,
+            id="created-by-its-own-dependency",
+        ),
+        pytest.param(
+            {"side": {"query": ".spec.sidecar.image"}},
+            [A_SIDECAR, make_rule("limit", "side", {"max": 4})],
+            Uncovering.BY_VALUES,
+            id="a-value-in-the-way",
+        ),
+        pytest.param(
+            {"side": {"query": ".spec.jobs[]? | select(.on) | .sidecar"}},
+            [A_SIDECAR, make_rule("limit", "side", {"max": 4})],
+            Uncovering.NOTHING,
+            id="a-condition-elsewhere",
+        ),
+        pytest.param(
+            {"side": {"query": ".spec | select(.on) | .job"}},
+            [make_rule("on", "top", {"set": True}), make_rule("limit", "side", {"max": 4})],
+            Uncovering.BY_VALUES,
+            id="a-condition-on-a-value",
+        ),
+        pytest.param(
+            {"side": SIDECAR},
+            [make_rule("limit", "top", {"max": 4}), make_rule("limit", "side", {"max": 4})],
+            Uncovering.NOTHING,
+            id="nothing-written",
+        ),
+    ],
+)
+def test_a_plan_says_what_its_writes_can_uncover(
+    jq: Jq, selectors: JsonObject, rules: list[JsonObject], want: Uncovering
+) -> None:
+    assert uncovers(snapshot_of(jq, selectors, *rules)) is want
+
+
+# What writes can uncover in the catalog's own mappings, by kind: the whole list.
+CATALOG = {
+    # podTemplates has the head's and the workers' templates, which their own selectors may create.
+    "RayCluster": Uncovering.BY_OBJECTS,
+    "RayJob": Uncovering.BY_OBJECTS,
+    "RayService": Uncovering.BY_OBJECTS,
+    # The labels of a component's own pod spec are at a place that only the pod's may create.
+    "DevWorkspace": Uncovering.BY_OBJECTS,
+    # `.spec.components` and `.spec.domain.memory` are places of their own as soon as they are there.
+    "Milvus": Uncovering.BY_VALUES,
+    "VirtualMachineInstance": Uncovering.BY_VALUES,
+    # Which container is the main one depends on the names of containers.
+    "DynamoGraphDeployment": Uncovering.BY_VALUES,
+    "InferenceService": Uncovering.BY_VALUES,
+    # A formatter may write anything below `.spec`, where other places are.
+    "SparkApplication": Uncovering.BY_VALUES,
+    "NIMService": Uncovering.BY_VALUES,
+    "NIMPipeline": Uncovering.BY_VALUES,
+    # The paths of its pod templates are values of the object.
+    "AppWrapper": Uncovering.BY_VALUES,
+}
+
+
+def test_of_most_kinds_of_the_catalog_no_write_uncovers_anything() -> None:
+    """Were every field written at every selector: the answer of most reviews is found in one go."""
+    found: dict[str, Uncovering] = {}
+    for kind, mapping in make_snapshot().mappings.items():
+        name = "native" if kind.group == "workload.gatewright.io" else kind.kind
+        found[name] = max(found.get(name, Uncovering.NOTHING), of_all_fields(mapping))
+    assert {kind: what for kind, what in found.items() if what} == CATALOG
+
+
+def of_all_fields(mapping: CompiledMapping) -> Uncovering:
+    written = [
+        WrittenPath(
+            selector.name,
+            (EACH,) if field.formatter else (*field.ref, *(["key"] if field.is_map else [])),
+            field.home.above,
+            is_open=field.type in (None, FieldType.OBJECT, FieldType.ITEMIZED),
+        )
+        for selector in mapping.selectors.values()
+        for field in (*selector.fields.values(), *selector.native.values())
+    ]
+    return uncovering(mapping, written, mapping.selectors.values())

@@ -1,0 +1,1 @@
+"""Bounds of what is taken on at once: connections, bodies, reviews, threads."""

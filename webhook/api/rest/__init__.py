@@ -1,0 +1,1 @@
+"""The REST API: documents, what holds where, decisions, and trial reviews."""
