@@ -31,7 +31,7 @@ from webhook.model.pointer import lookup
 from webhook.model.settings import EngineSettings
 from webhook.model.values import FieldType
 from webhook.patch import Editor
-from webhook.policy.effective import is_own_item
+from webhook.policy.plans import is_own_item
 from webhook.store.compile.snapshots import build_snapshot
 
 JsonObject = dict[str, Any]

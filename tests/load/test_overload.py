@@ -6,7 +6,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -24,6 +23,7 @@ from tests.load.overload import (
     JQ_BOUNDS,
     call_for,
     faults,
+    heavy_review,
     overload,
     recorded,
     recovery_s,
@@ -188,16 +188,26 @@ def test_half_a_request_over_tls_keeps_nobody_from_an_answer(small_gate: Gate) -
 
 def test_who_hangs_up_without_an_answer_leaves_nothing_behind(small_gate: Gate) -> None:
     """Callers that give up, as API servers do after their timeout."""
+    host, context = "127.0.0.1", ssl.create_default_context(cadata=small_gate.ca_pem)
+    body = heavy_review()
+    head = (
+        "POST /mutate HTTP/1.1\r\nHost: gatewright\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
     before = open_files(small_gate)
-    for _ in range(3):
-        with crowd(small_gate, SILENT["half-a-handshake"]):
-            pass
+    for _ in range(CROWD):
+        with socket.create_connection((host, small_gate.port), timeout=TIMEOUT_S) as plain:
+            connection = context.wrap_socket(plain, server_hostname=host)
+            connection.sendall(head.encode() + body)
+            connection.close()
 
-    deadline = time.monotonic() + TIMEOUT_S
-    while (after := open_files(small_gate)) > before + 20 and time.monotonic() < deadline:
-        time.sleep(0.1)
-
-    assert after <= before + 20
+    wait_until(lambda: open_files(small_gate) <= before + 20, OPENED_WITHIN_S, "connections to go")
+    wait_until(
+        lambda: samples(small_gate)["gatewright_reviews_running"] == 0.0,
+        OPENED_WITHIN_S,
+        "reviews to end",
+    )
+    assert call_for(small_gate, 0.5).answered
 
 
 def test_ten_thousand_connections_are_borne(gate: Gate) -> None:

@@ -8,8 +8,8 @@ from webhook.admission.subresources import judged_object
 from webhook.mapping.answers import JqAnswers
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.request import AdmissionRequest, Operation
-from webhook.policy.effective import Plan
 from webhook.policy.enforce.enforcer import Enforcer
+from webhook.policy.plans import Plan
 
 _POD = GroupVersionKind("", "v1", "Pod")
 

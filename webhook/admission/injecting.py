@@ -22,12 +22,12 @@ from webhook.model.request import AdmissionRequest
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch, Scope
 from webhook.patch import Editor
-from webhook.policy.effective import Plan
 from webhook.policy.enforce.enforcer import Enforcer
 from webhook.policy.gpu.before import GPU_BEFORE
 from webhook.policy.gpu.injection import GpuChange, GpuPlan, plan_injection
 from webhook.policy.gpu.pod import annotations_of
 from webhook.policy.gpu.restoring import has_note, is_of
+from webhook.policy.plans import Plan
 from webhook.store.snapshot import Snapshot
 
 

@@ -17,8 +17,8 @@ from webhook.model.decision import Change, Preview, Violation
 from webhook.model.pointer import Path, lookup
 from webhook.model.request import AdmissionRequest, Phase
 from webhook.model.values import same_value
-from webhook.policy.effective import Plan, PreviewPlan
 from webhook.policy.enforce.findings import sort_key
+from webhook.policy.plans import Plan, PreviewPlan
 
 # Previews, and what those lack that are not there yet.
 Previewed = tuple[tuple[Preview, ...], list[UnansweredError]]

@@ -39,10 +39,10 @@ from webhook.model.request import AdmissionRequest, Operation, Phase
 from webhook.model.rightsizing.injections import Injection
 from webhook.model.scopes import Branch
 from webhook.model.values import same_value
-from webhook.policy.effective import Plan
 from webhook.policy.enforce.findings import sort_key
 from webhook.policy.gpu.restoring import has_note
 from webhook.policy.native.violations import native_violations
+from webhook.policy.plans import Plan
 from webhook.store.snapshot import Snapshot
 
 _POD = GroupVersionKind("", "v1", "Pod")

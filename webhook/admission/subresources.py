@@ -17,7 +17,7 @@ from webhook.mapping.programs import Selector, compile_selector
 from webhook.model.decision import Rule, Violation
 from webhook.model.kinds import GroupVersionKind
 from webhook.model.request import AdmissionRequest
-from webhook.policy.effective import FieldPlan, Plan, SelectorPlan
+from webhook.policy.plans import FieldPlan, Plan, SelectorPlan
 
 SCALE = "scale"
 RESIZE = "resize"

@@ -29,8 +29,9 @@ from webhook.errors import SettingsError
 from webhook.model.kinds import NATIVE_KINDS, NATIVE_TYPE_OF, GroupVersionKind, unmapped_hint
 from webhook.model.manifests import dump_yaml
 from webhook.model.scopes import Branch, Scope
-from webhook.policy.effective import PreviewPlan, holds_at
+from webhook.policy.effective import holds_at
 from webhook.policy.explain import Explained, Overridden, explain
+from webhook.policy.plans import PreviewPlan
 from webhook.store.compile.inputs import BareTarget, SourceFile
 from webhook.store.snapshot import Snapshot
 

@@ -193,7 +193,7 @@ async def listen(
 
 @contextlib.asynccontextmanager
 async def background() -> AsyncIterator[Start]:
-    """Run tasks for the time of the block. One that fails is logged and started again."""
+    """Run tasks for the time of the block. One that ends is started again; a failure is logged."""
     tasks: list[asyncio.Task[None]] = []
 
     async def run(name: str, work: Callable[[], Awaitable[None]]) -> None:

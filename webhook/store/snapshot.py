@@ -13,7 +13,8 @@ from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.scopes import Branch
 from webhook.model.settings import EngineSettings
 from webhook.policy.checks.contradictions import Territory
-from webhook.policy.effective import Plan, PolicySet
+from webhook.policy.planning import PolicySet
+from webhook.policy.plans import Plan
 from webhook.store.memo import Memo
 
 

@@ -43,7 +43,7 @@ from webhook.model.pointer import lookup, to_pointer
 from webhook.model.request import Phase
 from webhook.model.settings import EngineSettings
 from webhook.policy.compile.compiler import compile_policy
-from webhook.policy.effective import PolicySet
+from webhook.policy.planning import PolicySet
 from webhook.store.snapshot import Snapshot
 
 DIRECTORY = Path(__file__).with_name("contracts")

@@ -29,8 +29,8 @@ from webhook.mapping.limits import WorkerLimits
 from webhook.mapping.locate import answer_by_jq
 from webhook.mapping.uncovering import Uncovering
 from webhook.model.scopes import Branch
-from webhook.policy.effective import Plan
 from webhook.policy.enforce.enforcer import Enforcer
+from webhook.policy.plans import Plan
 
 # Many examples: with the others that `make test` adds to `make check`.
 pytestmark = pytest.mark.slow

@@ -32,6 +32,7 @@ from webhook.store.snapshot import Snapshot
 FIELDS = {
     "sidecarImage": {"specRef": "sidecar.image", "type": "string"},
     "sidecar": {"specRef": "sidecar", "type": "object"},
+    "sidecarName": {"specRef": "sidecar", "type": "string"},
     "image": {"specRef": "image", "type": "string"},
     "pull": {"specRef": "policy.pull", "type": "string"},
     "limit": {"specRef": "limit", "type": "integer"},
@@ -93,6 +94,29 @@ def test_the_rules_of_a_place_that_a_policy_makes_act_at_once(jq: Jq, creating: 
     assert answer.allowed
     assert answer.at("/spec/sidecar") == {"image": "busybox", "limit": 5, "request": 1}
     assert [change.selector for change in answer.decision.changes] == ["top", "side", "side"]
+
+
+@pytest.mark.parametrize("written", ["limit", "pull"], ids=["beside", "below"])
+def test_a_text_that_takes_the_place_of_an_object_takes_all_that_is_in_it(
+    jq: Jq, written: str
+) -> None:
+    """Nothing is written into what is out of the object: no patch could say that."""
+    value = 5 if written == "limit" else "Always"
+    snapshot = snapshot_of(
+        jq,
+        {"side": SIDECAR},
+        make_rule("sidecarName", "top", {"set": "none"}),
+        make_rule(written, "side", {"default": value}),
+    )
+    document = make_acme_job()
+    document["spec"]["sidecar"] = {"image": "busybox"}
+    request = make_request(document)
+
+    decision = review(request, Phase.REVIEW, snapshot)
+
+    assert decision.patch == [{"op": "replace", "path": "/spec/sidecar", "value": "none"}]
+    assert request.object is not None
+    assert request.object["spec"]["sidecar"] == "none"
 
 
 def test_what_it_lacks_is_asked_for(jq: Jq) -> None:

@@ -262,7 +262,7 @@ class BodyRoom:
 
 def encoding_of(request: web.BaseRequest) -> str | None:
     """
-    How the body is packed, in small letters; `` where it is not, None where that can't be read.
+    How the body is packed, in small letters; `""` where it is not, None where that can't be read.
 
     The library unpacks it by one of several headers, and knows encodings that bounds of ours don't.
     """

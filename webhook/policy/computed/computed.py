@@ -25,7 +25,7 @@ from webhook.model.values import FieldType
 from webhook.patch import Editor
 from webhook.policy.computed.hiding import is_secret_path, says_one_of, secret_texts
 from webhook.policy.computed.traces import Trace
-from webhook.policy.effective import FieldPlan
+from webhook.policy.plans import FieldPlan
 from webhook.policy.rules.enforcement import Enforcement
 from webhook.policy.rules.judge import Problem
 

@@ -9,7 +9,7 @@ from typing import Any
 from webhook.mapping.fields import Field, is_secret
 from webhook.model.pointer import Path
 from webhook.model.values import FieldType
-from webhook.policy.effective import SelectorPlan
+from webhook.policy.plans import SelectorPlan
 
 # A text of so many characters in another one is there for a reason.
 _TELLING_CHARS = 4

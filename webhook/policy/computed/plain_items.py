@@ -11,7 +11,7 @@ from webhook.model.pointer import Path
 from webhook.model.values import FieldType
 from webhook.policy.computed.computed import Broken, Inquiry, LeftOut, Spot, Unknown, Written
 from webhook.policy.computed.selected import Item, Listed, ListedItems, name_of
-from webhook.policy.effective import is_own_item
+from webhook.policy.plans import is_own_item
 from webhook.policy.rules.arguments import item_type, written_item
 from webhook.policy.rules.enforcement import Enforcement
 

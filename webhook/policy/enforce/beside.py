@@ -9,11 +9,11 @@ from typing import Any
 
 from webhook.mapping.fields import Field, RefMismatchError, read_ref
 from webhook.model.values import FieldType, ValueTypeError, read_value
-from webhook.policy.effective import FieldPlan
 from webhook.policy.enforce.findings import printable
 from webhook.policy.enforce.homes import obstacle_at_home
 from webhook.policy.enforce.sites import Site, Sites
 from webhook.policy.native.agreement import is_extended_resource
+from webhook.policy.plans import FieldPlan
 from webhook.policy.rules.enforcement import Derivation, Enforcement, derive
 from webhook.policy.rules.judge import show
 

@@ -22,13 +22,13 @@ from webhook.policy.computed.computed import ComputedField, Inquiry, LeftOut, Sp
 from webhook.policy.computed.computing import computed_field
 from webhook.policy.computed.hiding import hidden_part, is_secret_path
 from webhook.policy.computed.traces import Trace
-from webhook.policy.effective import FieldPlan, ItemPlan, Plan, SelectorPlan
 from webhook.policy.enforce.findings import Findings, as_one, once, printable, sort_key
 from webhook.policy.enforce.judging import Judge, is_unasked
 from webhook.policy.enforce.sites import Site, Sites
 from webhook.policy.enforce.writing import Writer
 from webhook.policy.items.enforcing import ItemChange, ItemizedField, ItemProblem
 from webhook.policy.native.native_fields import role_of
+from webhook.policy.plans import FieldPlan, ItemPlan, Plan, SelectorPlan
 from webhook.policy.rules.enforcement import Enforcement
 
 # Far more than a chain of places within one another takes.

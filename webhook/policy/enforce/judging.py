@@ -11,11 +11,11 @@ from webhook.mapping.locate import Places
 from webhook.model.decision import NOT_SHOWN, Rule, Source, Violation
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import FieldType, ValueTypeError, json_type, read_value, same_value
-from webhook.policy.effective import FieldPlan, SelectorPlan, is_own_item
 from webhook.policy.enforce.beside import contradiction, derived_from
 from webhook.policy.enforce.findings import Findings, printable
 from webhook.policy.enforce.homes import Found, counted_at_home
 from webhook.policy.enforce.sites import Site, Sites
+from webhook.policy.plans import FieldPlan, SelectorPlan, is_own_item
 from webhook.policy.rules.enforcement import ASKING, Enforcement
 from webhook.policy.rules.judge import Problem, expected_type, judge, judge_mistyped
 

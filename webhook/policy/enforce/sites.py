@@ -17,9 +17,9 @@ from webhook.mapping.homes import NO_HOME
 from webhook.mapping.locate import Locator, OldPaths, Places, item_name, locate_now
 from webhook.model.pointer import Path, lookup, to_pointer
 from webhook.model.values import same_value
-from webhook.policy.effective import MAIN_CONTAINER, FieldPlan, Plan, Rank, SelectorPlan
 from webhook.policy.enforce.homes import Found, find_at_home
 from webhook.policy.gpu import gpu_share
+from webhook.policy.plans import MAIN_CONTAINER, FieldPlan, Plan, Rank, SelectorPlan
 
 # What the place of a pod spec ends with, if it is that of a pod template.
 _TEMPLATE_SPEC = ("spec",)

@@ -12,13 +12,13 @@ from webhook.model.kinds import NATIVE_TYPE_OF, GroupVersionKind
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import ValueTypeError, read_value
 from webhook.patch import Below, Editor
-from webhook.policy.effective import FieldPlan, is_own_item
 from webhook.policy.enforce.beside import contradiction, derived_from
 from webhook.policy.enforce.findings import Findings, printable
 from webhook.policy.enforce.homes import write_at_home
 from webhook.policy.enforce.sites import Site, Sites
 from webhook.policy.native.agreement import broken_rule, refused_defaults
 from webhook.policy.native.conditions import Reading
+from webhook.policy.plans import FieldPlan, is_own_item
 from webhook.policy.rules.enforcement import Enforcement
 from webhook.policy.rules.judge import keeps_set
 
@@ -76,10 +76,12 @@ class Writer:
             for plan in site.plan.fields
             if plan.derived
         ]
+        left_out = len(self._findings.not_applied)
         # One may be what another needs, in any order: again until nothing comes of it.
         for _ in range(len(defaults) + len(derived) + 1):
             count = len(self._findings.changes)
-            self._findings.not_applied.clear()
+            # The last time says what is left out.
+            del self._findings.not_applied[left_out:]
             refused = self._refused_defaults(defaults)
             for site, plan in defaults:
                 self._default(site, plan, plan.defaults[0], refused.get((site.path, plan.label)))
@@ -220,7 +222,7 @@ class Writer:
             beside = site.path + plan.field.ref[:-1]
             if name in (lookup(self._sites.document, beside) or ()):
                 self._editor.remove((*beside, name))
-        if isinstance(enforcement.value, (dict, list)):
+        if isinstance(enforcement.value, (dict, list)) or isinstance(current, (dict, list)):
             self._sites.forget_nodes()
 
     def _write_simple(
@@ -257,6 +259,9 @@ class Writer:
         if told is None:
             told = plan.told[rule] = printable(plan.field, value)
         self._note(site, plan, enforcement, current, told, path, pointer)
+        if isinstance(current, (dict, list)):
+            # What stood in it is out of the object now.
+            sites.forget_nodes()
 
     def _below(self, site: Site) -> Below | None:
         """What the editor need not walk to again."""

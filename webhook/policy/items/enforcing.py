@@ -16,7 +16,6 @@ from webhook.model.decision import NOT_SHOWN, NotApplied, Rule
 from webhook.model.pointer import Path, lookup
 from webhook.model.values import ValueTypeError, read_value, same_value
 from webhook.patch import Editor
-from webhook.policy.effective import ItemPlan
 from webhook.policy.items.exclusions import remember, remembered
 from webhook.policy.items.findings import ItemChange, ItemProblem, broken_item, written_item
 from webhook.policy.items.lists import Item, Spot
@@ -29,6 +28,7 @@ from webhook.policy.items.values import (
     says_the_same,
 )
 from webhook.policy.native.agreement import broken_rule, refused_attributes
+from webhook.policy.plans import ItemPlan
 from webhook.policy.rules.enforcement import ASKING, Derivation, Enforcement, derive
 from webhook.policy.rules.item_names import EXCLUDED
 from webhook.policy.rules.judge import Problem, expected_type, judge, judge_mistyped, show

@@ -9,7 +9,7 @@ from webhook.mapping.codecs import Unreadable
 from webhook.mapping.fields import Field
 from webhook.model.decision import Rule, Source
 from webhook.model.pointer import Path
-from webhook.policy.effective import ItemPlan
+from webhook.policy.plans import ItemPlan
 from webhook.policy.rules.enforcement import Enforcement
 from webhook.policy.rules.judge import Problem
 

@@ -17,7 +17,6 @@ from webhook.mapping.fields import Field, RefMismatchError, read_ref
 from webhook.mapping.locate import is_free
 from webhook.model.pointer import Path, lookup
 from webhook.patch import Editor
-from webhook.policy.effective import ItemPlan, is_own_item
 from webhook.policy.items.values import (
     GivenItems,
     content_value,
@@ -25,6 +24,7 @@ from webhook.policy.items.values import (
     encoded_value,
     means_the_same,
 )
+from webhook.policy.plans import ItemPlan, is_own_item
 from webhook.policy.rules.enforcement import Enforcement
 
 

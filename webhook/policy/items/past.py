@@ -8,10 +8,10 @@ from typing import Any
 from webhook.mapping.fields import Field
 from webhook.model.pointer import Path
 from webhook.model.values import ValueTypeError, read_value, same_value
-from webhook.policy.effective import ItemPlan
 from webhook.policy.items.lists import Item, ItemList
 from webhook.policy.items.storage import item_list
 from webhook.policy.items.values import means_the_same
+from webhook.policy.plans import ItemPlan
 from webhook.policy.rules.enforcement import Enforcement
 from webhook.policy.rules.judge import Problem, judge
 

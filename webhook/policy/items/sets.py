@@ -8,11 +8,11 @@ from typing import Any
 from webhook.model.decision import NOT_SHOWN, Rule
 from webhook.model.values import same_value
 from webhook.patch import Editor
-from webhook.policy.effective import ItemPlan
 from webhook.policy.items.findings import ItemChange, ItemProblem, broken_item, written_item
 from webhook.policy.items.lists import Item, ItemList
 from webhook.policy.items.past import PastItems
 from webhook.policy.items.values import attributes_of, content_value, means_the_same
+from webhook.policy.plans import ItemPlan
 from webhook.policy.rules.enforcement import Enforcement
 from webhook.policy.rules.judge import Problem, show
 

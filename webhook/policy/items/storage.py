@@ -15,9 +15,9 @@ from webhook.mapping.homes import NO_HOME
 from webhook.model.decision import Rule
 from webhook.model.pointer import Path, lookup
 from webhook.patch import Editor
-from webhook.policy.effective import ItemPlan
 from webhook.policy.items.lists import Item, ItemList, MappedItems, Spot, append
 from webhook.policy.items.values import GivenItems, decoded, encoded_value
+from webhook.policy.plans import ItemPlan
 from webhook.policy.rules.mounts import MOUNTS, mount_path
 
 

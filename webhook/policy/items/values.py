@@ -11,7 +11,7 @@ from webhook.mapping.fields import Field, read_ref
 from webhook.mapping.homes import NO_HOME
 from webhook.model.pointer import lookup
 from webhook.model.values import FieldType, ValueTypeError, read_value
-from webhook.policy.effective import ItemPlan
+from webhook.policy.plans import ItemPlan
 from webhook.policy.rules.enforcement import Enforcement
 from webhook.policy.rules.mounts import MOUNTS, is_same_mount, mount_path
 

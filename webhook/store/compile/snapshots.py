@@ -24,7 +24,8 @@ from webhook.model.settings import EngineSettings
 from webhook.policy.checks.advice import advise
 from webhook.policy.checks.contradictions import Territory, check_policy, shadowed
 from webhook.policy.compile.assets import Asset, by_reference
-from webhook.policy.effective import PolicySet, age
+from webhook.policy.effective import age
+from webhook.policy.planning import PolicySet
 from webhook.policy.rules.enforcement import CompiledPolicy
 from webhook.store.compile import remarks
 from webhook.store.compile.inputs import BareTarget, QueryCheck, SourceFile
