@@ -43,9 +43,10 @@ class Jq:
     def submit(
         self, snapshot: Snapshot, document: JsonObject, *, old: JsonObject | None = None
     ) -> Answer:
-        return submit(snapshot, document, old=old, decide=self._decide)
+        return submit(snapshot, document, old=old, decide=self.decide)
 
-    def _decide(self, request: AdmissionRequest, phase: Phase, snapshot: Snapshot) -> Decision:
+    def decide(self, request: AdmissionRequest, phase: Phase, snapshot: Snapshot) -> Decision:
+        """As `review`, with all that jq is asked."""
         before = copy.deepcopy(request.object)
 
         def once(answers: Any) -> Decision:

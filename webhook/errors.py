@@ -15,11 +15,11 @@ The tree of errors.
     ├── BadRequestError    a request of the API says what can't be (api/problems.py, HTTP 400)
     ├── PreconditionError  what a request asks to be so is not (api/problems.py, HTTP 412)
     ├── MediaTypeError     a body is of a type that is not read (api/problems.py, HTTP 415)
-    ├── SlowBodyError      a body did not arrive in time (api/bodies.py, HTTP 408)
-    ├── BodyTooLargeError  a body is larger than we read (api/bodies.py, HTTP 413)
-    ├── BusyError          too many reviews came at once (api/bodies.py, HTTP 503)
-    ├── GoneError          a caller hung up before his turn (api/line.py, HTTP 503 to nobody)
-    ├── LostError          a connection ended before its body (api/bodies.py, HTTP 503 to nobody)
+    ├── SlowBodyError      a body did not arrive in time (api/limits/bodies.py, HTTP 408)
+    ├── BodyTooLargeError  a body is larger than we read (api/limits/bodies.py, HTTP 413)
+    ├── BusyError          too many reviews came at once (api/limits/bodies.py, HTTP 503)
+    ├── GoneError          a caller hung up before his turn (api/limits/line.py, 503 to nobody)
+    ├── LostError          a body was not yet all here (api/limits/bodies.py, 503 to nobody)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
     │   └── JqUnavailableError  jq could not be asked; nothing is known of the mapping
     │       └── JqBusyError     it had too much to do

@@ -31,8 +31,10 @@ class Editor:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self.operations: list[Operation] = []
-        # How often an object or a list was put in, or something was taken out: as long as it is
-        # the same number, everything stands where it did.
+        # How often an object or a list was put in, or something was taken out by `remove`. As long
+        # as it is the same number, no object or list is new. A text or a number that takes the
+        # place of one is not counted: who asks has to know whether such are written
+        # (`Uncovering.BY_VALUES`).
         self.reshapes = 0
         # Objects that an operation above already carries; writes inside need no own operation.
         self._added: dict[int, Any] = {}

@@ -464,7 +464,7 @@ OPTIONS = (
         _whole(1024, 2**30),
         "BYTES",
         "largest request body that is read",
-        # As `api.bodies` explains, which takes longer to load.
+        # As `api.limits.bodies` explains, which takes longer to load.
         str(24 * 2**20),
     ),
     Option(
@@ -474,7 +474,7 @@ OPTIONS = (
         "COUNT",
         "most connections held at a time, of which each takes 40 KB; for a new one the one goes"
         " that has been idle for longest",
-        # As in `api.connections`.
+        # As in `api.limits.connections`.
         "2048",
     ),
     Option(

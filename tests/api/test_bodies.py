@@ -47,9 +47,12 @@ POLICY = make_gvk_policy(make_rule("hostNetwork", "podSpec", {"options": [False]
 class Sender:
     """Sends one body into *room*. As a block: it has arrived, and is being answered."""
 
-    def __init__(self, room: BodyRoom, announced_bytes: int | None = None) -> None:
+    def __init__(
+        self, room: BodyRoom, announced_bytes: int | None = None, *, peer: str = ""
+    ) -> None:
         self._room = room
         self._announced_bytes = announced_bytes
+        self._peer = peer
         loop = asyncio.get_running_loop()
         protocol = BaseProtocol(loop)
         protocol.transport = asyncio.Transport()
@@ -76,9 +79,23 @@ class Sender:
             max_bytes=MAX,
             timeout_s=timeout_s,
             wait_until=asyncio.get_running_loop().time() + patience_s,
+            peer=self._peer,
         ) as body:
             self.got_bytes = len(body)
             yield self
+
+    @asynccontextmanager
+    async def held(self, size_bytes: int) -> AsyncIterator[None]:
+        """That much of it has arrived, and takes room."""
+        self.send(size_bytes)
+        self.finish()
+        async with self.read():
+            yield
+
+    async def hold(self) -> None:
+        """It is being answered, and will be for long."""
+        async with self.read():
+            await asyncio.Event().wait()
 
     async def answer(self, **options: float) -> None:
         async with self.read(**options):
@@ -222,6 +239,80 @@ async def test_of_many_who_wait_the_oldest_is_refused_for_who_comes() -> None:
     assert [type(result) for result in results[:2]] == [BusyError, BusyError]
     assert results[2:] == [None, None]
     assert room.used_bytes == 0
+
+
+async def test_of_those_who_wait_one_comes_first_whose_address_holds_least() -> None:
+    """However many come from another address after him."""
+    room = BodyRoom(5 * BIG)
+    order: list[str] = []
+
+    async def wait_for_room(peer: str) -> None:
+        sender = Sender(room, 3 * BIG, peer=peer)
+        sender.send(3 * BIG)
+        sender.finish()
+        async with sender.read():
+            order.append(peer)
+
+    async with Sender(room, BIG, peer="flood").held(BIG):
+        async with full(room):
+            tasks = []
+            for peer in ("flood", "polite", "flood", "flood"):
+                tasks.append(task(wait_for_room(peer)))
+                await settle()
+            assert order == []
+        await asyncio.gather(*tasks)
+
+    assert order == ["polite", "flood", "flood", "flood"]
+    assert room.used_bytes == 0
+
+
+async def test_the_oldest_is_refused_of_the_address_that_has_most_waiting() -> None:
+    room = BodyRoom(4 * BIG, most_waiting=3)
+    senders = [Sender(room, 2 * BIG, peer=peer) for peer in ("polite", "flood", "flood", "flood")]
+    for sender in senders:
+        sender.send(2 * BIG)
+        sender.finish()
+
+    async with full(room):
+        tasks = [task(sender.answer()) for sender in senders]
+        await settle()
+        assert [one.done() for one in tasks] == [False, True, False, False]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(result) for result in results] == [type(None), BusyError, type(None), type(None)]
+
+
+async def test_one_who_has_become_the_first_is_not_passed_over() -> None:
+    """What others take changes whose turn it is, after somebody has been told that it is his."""
+    room = BodyRoom(4 * BIG)
+    first, second = Sender(room, 2 * BIG, peer="a"), Sender(room, 2 * BIG, peer="b")
+    for sender in (second, first):
+        sender.send(2 * BIG)
+        sender.finish()
+
+    async with full(room):
+        tasks = [task(second.answer()), task(first.answer())]
+        await settle()
+    # He was told, and has not run since: now his address holds more than the other one's.
+    taking = Sender(room, BIG, peer="a")
+    async with taking.held(BIG):
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+
+
+async def test_room_that_was_kept_for_more_than_came_is_given_back_at_once() -> None:
+    room = BodyRoom(4 * BIG)
+    short = Sender(room)
+    short.send(2 * BIG)
+
+    async with full(room):
+        reading = task(short.hold())
+        await settle()
+    await settle()
+    # All that may come.
+    assert room.used_bytes == MAX
+    short.finish()
+    await settle()
+    assert room.used_bytes == 2 * BIG
+    await end(reading)
 
 
 async def test_all_that_there_is_room_for_go_on_when_one_is_answered() -> None:

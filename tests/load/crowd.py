@@ -1,8 +1,9 @@
 """
 Many connections that are open and idle: `python -m tests.load.crowd PORT CA_FILE COUNT BODY_BYTES`.
 
-Unless BODY_BYTES is 0, each has begun a review of that size, and never sends its end. A program of its own,
-as each of them costs a file. It says how many it could open, and ends with its input. Of the ends here only the files are kept: TLS would take more memory than the server.
+Unless BODY_BYTES is 0, each has begun a review of that size, and never sends its end. A program of
+its own, as each of them costs a file. It says how many it could open, and ends with its input. Of
+the ends here only the files are kept: TLS would take more memory than the server.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ BOUNDS = Bounds(goodput_ratio=0.65, half_s=1.0, half_refused_s=1.0, refused_s=1.
 # one pause of the machine are more than a hundredth.
 BRIEF_BOUNDS = Bounds(goodput_ratio=0.5, half_s=2.0, half_refused_s=2.0, refused_s=_IN_TIME_S)
 # Whoever needs jq may wait there for half of his time, and stands in the line before that. Two
-# processes take turns, so that what others took of both is known less well: 0.71 to 1.15.
+# processes take turns, so that what others took of both is known less well: 0.4 to 1.15 of it was
+# answered on a machine that did much else.
 JQ_BOUNDS = Bounds(goodput_ratio=0.3, half_s=2.5, half_refused_s=2.5, refused_s=_IN_TIME_S)
 
 

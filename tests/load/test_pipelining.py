@@ -43,12 +43,7 @@ def requests() -> bytes:
     """*AHEAD* of them, as one text."""
     pod = make_pod()
     pod["metadata"]["annotations"] = {"text": "x" * BODY_BYTES}
-    body = orjson.dumps(make_review(object=pod))
-    head = (
-        "POST /mutate HTTP/1.1\r\nHost: gatewright\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return (head.encode() + body) * AHEAD
+    return request_of(orjson.dumps(make_review(object=pod))) * AHEAD
 
 
 def connect(gate: Gate) -> ssl.SSLSocket:
@@ -91,7 +86,36 @@ def test_requests_that_were_sent_ahead_are_answered(gate: Gate, requests: bytes)
         connection.sendall(one * 5)
         answers = b""
         while answers.count(b"HTTP/1.1 200 OK") < 5:
-            answers += connection.recv(65536)
+            received = connection.recv(65536)
+            assert received, answers[-200:]
+            answers += received
+
+
+def test_what_comes_with_the_end_of_a_body_is_answered(gate: Gate) -> None:
+    body = orjson.dumps(make_review(object=make_pod()))
+    one = request_of(body)
+    with connect(gate) as connection:
+        for _ in range(3):
+            connection.sendall(one[: -len(body)])
+            wait_until(lambda: is_running(gate), 10.0, "the request to begin")
+            connection.sendall(body + one * 3)
+            answers = b""
+            while answers.count(b"HTTP/1.1 200 OK") < 4:
+                received = connection.recv(65536)
+                assert received, answers[-200:]
+                answers += received
+
+
+def is_running(gate: Gate) -> bool:
+    return "gatewright_reviews_running 1.0" in gate.ops("/metrics")[1]
+
+
+def request_of(body: bytes) -> bytes:
+    head = (
+        "POST /mutate HTTP/1.1\r\nHost: gatewright\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def test_who_resets_amid_them_is_no_fault_of_the_server(gate: Gate, requests: bytes) -> None:
@@ -100,7 +124,11 @@ def test_who_resets_amid_them_is_no_fault_of_the_server(gate: Gate, requests: by
         connection = connect(gate)
         connection.sendall(one + one[: len(one) // 2])
         reset(connection)
-    wait_until(lambda: "reviews_running 0.0" in gate.ops("/metrics")[1], 10.0, "the last answer")
+    with connect(gate) as connection:
+        # Answered after all that came before it has been looked at.
+        connection.sendall(one)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    wait_until(lambda: not is_running(gate), 10.0, "the last answer")
 
     assert '"level":"error"' not in gate.log_text
     assert 'code="500"' not in gate.ops("/metrics")[1]

@@ -146,6 +146,7 @@ async def _answer(http: web.Request, phase: Phase) -> web.Response:
             max_bytes=services.max_body_bytes,
             timeout_s=services.read_timeout_s,
             wait_until=caller.wait_until,
+            peer=caller.peer(),
         ) as body:
             if len(body) <= BIG_BODY_BYTES:
                 await _turn(services, caller)

@@ -45,7 +45,8 @@ class RestServices:
     # One change is checked and written before the next one is looked at.
     writes: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Of its own: many bodies that are here and wait for their turn must not take the room of
-    # reviews. The largest that there is, or many of a usual size; and one more.
+    # reviews. The largest without what is written as several bytes, or many of a usual size; and
+    # one more.
     bodies: BodyRoom = field(default_factory=lambda: BodyRoom(MAX_PLAIN_BYTES))
     # Large bodies come one by one, so that of the turns that admission has for such as well
     # (`Services.big_turns`) one is left to it, whatever is done here and for however long.

@@ -19,8 +19,8 @@ from webhook.telemetry.metrics import OTHER, Metrics, Rejection
 _CALLERS_FAULTS = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
 
 
-# Requests that a connection may have here at a time: one that is answered, or soon will be, and one
-# that is sent ahead. API servers send none ahead. The library takes 32, with the body of each.
+# Requests that a connection may send ahead of the one that is being answered. API servers send none
+# ahead. The library takes 32, with the body of each.
 web_protocol.MAX_MSG_QUEUE_SIZE = 2
 # What a connection may send ahead of its handler is twice this much: a sixteenth of the library's
 # own, for those who wait for room.

@@ -41,8 +41,9 @@ _PASSING = frozenset(
 )
 
 _RETRY_AFTER_MAX_S = 60.0
-# Of a list that is asked for as a whole: the metadata of some 100,000 pods. It is held whole.
-_MAX_LIST_BYTES = 256 * 2**20
+# Of a list that is asked for as a whole: the metadata of some 50,000 pods. It is held whole, and
+# twice while it is joined, by a process that may have 512 MiB.
+_MAX_LIST_BYTES = 128 * 2**20
 # The same failure is said again after so long.
 _REMIND_S = 300.0
 

@@ -146,7 +146,7 @@ class PrometheusClient:
         try:
             # Not aiohttp's own: that does not count what comes before the request.
             async with asyncio.timeout(timeout_s):
-                return await self._post(form, token)
+                answer, body = await self._post(form, token)
         except aiohttp.ConnectionTimeoutError:
             text = f"no connection within {_CONNECT_TIMEOUT_S:g} s"
             raise PrometheusError(PrometheusFault.UNREACHABLE, text, temporary=True) from None
@@ -154,12 +154,15 @@ class PrometheusClient:
             raise PrometheusError(
                 PrometheusFault.TIMEOUT, f"no whole answer within {timeout_s:.3g} s", temporary=True
             ) from None
-        except PrometheusError:
-            raise
         except Exception as error:  # noqa: BLE001  Whatever an HTTP library comes to.
             raise _connection_error(error, token) from None
+        # What fails from here on is no matter of the connection.
+        return self._read(answer, body, token)
 
-    async def _post(self, form: Mapping[str, str], token: str) -> tuple[Sample, ...]:
+    async def _post(
+        self, form: Mapping[str, str], token: str
+    ) -> tuple[aiohttp.ClientResponse, bytes | None]:
+        """The answer, which is closed, and its body; None where that is too large, or not read."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with self._open().post(
             self._base / "api/v1/query",
@@ -169,9 +172,16 @@ class PrometheusClient:
             allow_redirects=False,
             ssl=self._tls,
         ) as answer:
-            if answer.status != HTTPStatus.OK:
-                raise await _refusal(answer, token)
-            body = await read_bounded(answer, MAX_BODY_BYTES)
+            if answer.status == HTTPStatus.OK:
+                return answer, await read_bounded(answer, MAX_BODY_BYTES)
+            if answer.status >= HTTPStatus.BAD_REQUEST:
+                return answer, await read_bounded(answer, _MAX_ERROR_BYTES)
+            return answer, None
+
+    @staticmethod
+    def _read(answer: aiohttp.ClientResponse, body: bytes | None, token: str) -> tuple[Sample, ...]:
+        if answer.status != HTTPStatus.OK:
+            raise _refusal(answer, body or b"", token)
         if body is None:
             text = f"the answer is larger than {MAX_BODY_BYTES} bytes"
             raise PrometheusError(PrometheusFault.TOO_LARGE, text)
@@ -196,7 +206,7 @@ class PrometheusClient:
         return self._session
 
 
-async def _refusal(answer: aiohttp.ClientResponse, token: str) -> PrometheusError:
+def _refusal(answer: aiohttp.ClientResponse, body: bytes, token: str) -> PrometheusError:
     """The error that an answer other than 200 is."""
     status = answer.status
     said = clean_text(f"HTTP {status} {answer.reason or ''}", secret=token)
@@ -205,7 +215,6 @@ async def _refusal(answer: aiohttp.ClientResponse, token: str) -> PrometheusErro
         return PrometheusError(PrometheusFault.REDIRECTED, text, status=status)
     if status < HTTPStatus.BAD_REQUEST:
         return PrometheusError(PrometheusFault.BAD_ANSWER, said, status=status)
-    body = await read_bounded(answer, _MAX_ERROR_BYTES) or b""
     kind, told = read_error(body, answer.content_type, secret=token)
     text = f"{said}: {told}" if told else said
     if kind == "timeout":

@@ -163,7 +163,12 @@ def _has_end(place: Pattern, names: tuple[str, ...]) -> bool:
 
 
 def _is_read(selector: CompiledSelector, values: Set[_Value]) -> bool:
-    """Whether a condition in the query of *selector* may be about one of *values*."""
+    """Whether a condition of *selector*, in its query or not, may be about one of *values*."""
+    same = selector.same_as
+    if same is not None and same.when:
+        condition = (same.when,)
+        if any(_meet(condition, value.path) is not None for value in values):
+            return True
     source = selector.query.source
     if selector.query.plain is not None or not values:
         return False

@@ -116,12 +116,7 @@ def _jq_sources(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> tupl
 def _needed(mapping: CompiledMapping, parts: Iterable[SelectorPlan]) -> list[str]:
     """The selectors whose places *parts* depend on."""
     wanted = dict.fromkeys([part.selector.name for part in parts])
-    fields = [plan.field for part in parts for plan in (*part.fields, *part.computed)]
-    fields += [plan.field for part in parts for plan in part.items]
-    # A share of a GPU names the main container.
-    if MAIN_CONTAINER in mapping.selectors and any(
-        field.home.main_only or field.home.special == "gpuShare" for field in fields
-    ):
+    if MAIN_CONTAINER in mapping.selectors and any(part.asks_for_main for part in parts):
         wanted[MAIN_CONTAINER] = None
     for name in list(wanted):
         parent = mapping.selectors[name].parent

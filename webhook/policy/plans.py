@@ -240,6 +240,14 @@ class SelectorPlan:
         """The fields that a value is judged at."""
         return tuple([plan for plan in self.fields if plan.rules])
 
+    @cached_property
+    def asks_for_main(self) -> bool:
+        """Whether anything here depends on which containers are main ones."""
+        homes = [plan.field.home for plan in (*self.fields, *self.computed)]
+        homes += [plan.field.home for plan in self.items]
+        # A share of a GPU names the main container.
+        return any(home.main_only or home.special == "gpuShare" for home in homes)
+
 
 def _rank(plan: FieldPlan, enforcement: Enforcement) -> Rank:
     return plan.field.home.special != "gpuShare", enforcement.rank

@@ -510,6 +510,25 @@ async def test_a_fault_that_the_http_library_does_not_name_is_one_of_prometheus(
     assert "UnicodeEncodeError" in e.value.message
 
 
+class Misreading(PrometheusClient):
+    """Has a fault of its own."""
+
+    @staticmethod
+    def _read(*answer: Any) -> tuple[Sample, ...]:
+        raise LookupError("spoilt")
+
+
+async def test_a_fault_of_ours_is_not_said_to_be_one_of_the_connection() -> None:
+    """Whoever asks writes it into the log, with where it comes from."""
+    async with prometheus(vector()) as fake:
+        client = Misreading(fake.url)
+        try:
+            with pytest.raises(LookupError):
+                await client.query("up", at=AT)
+        finally:
+            await client.close()
+
+
 @pytest.mark.parametrize(
     ("url", "want"),
     [

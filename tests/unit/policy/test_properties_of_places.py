@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from tests.builders import JsonObject, make_gvk_policy, make_rule
 from tests.jq import ACME, Jq, make_acme_job, make_formatter, make_group, make_mapping
 from webhook.admission.injecting import require_places
-from webhook.errors import EvaluationError
-from webhook.mapping.answers import JqAnswers
+from webhook.errors import EvaluationError, JqUnavailableError
+from webhook.mapping.answers import TOO_MANY_ROUNDS, JqAnswers
 from webhook.mapping.evaluator import JqWorker
+from webhook.mapping.jq_child import DiedError
 from webhook.mapping.limits import WorkerLimits
 from webhook.mapping.locate import answer_by_jq
 from webhook.mapping.uncovering import Uncovering
@@ -158,7 +159,7 @@ def objects(depth: int) -> st.SearchStrategy[Any]:
 
 @pytest.fixture(scope="module")
 def jq() -> Iterator[Jq]:
-    with JqWorker(WorkerLimits(evaluate_ms=2000)) as worker:
+    with JqWorker(WorkerLimits(evaluate_ms=20_000)) as worker:
         yield Jq(worker)
 
 
@@ -204,6 +205,15 @@ def in_a_row(jq: Jq, plan: Plan, document: JsonObject, old: JsonObject | None) -
     return reject()
 
 
+def is_of_jq_itself(error: EvaluationError) -> bool:
+    """Whether *error* is of a busy machine, or of more rounds than one review may take."""
+    return (
+        isinstance(error, JqUnavailableError)
+        or isinstance(error.__cause__, DiedError)
+        or str(error) == TOO_MANY_ROUNDS
+    )
+
+
 def job(spec: Any) -> JsonObject:
     return {**make_acme_job(), "spec": spec}
 
@@ -213,8 +223,12 @@ def holds(jq: Jq, plan: Plan, document: JsonObject, old: JsonObject | None) -> N
         want = in_a_row(jq, plan, document, old)
     except EvaluationError:
         reject()  # A query fails on such an object.
-
-    got = enforced(jq, plan, document, old)
+    try:
+        got = enforced(jq, plan, document, old)
+    except EvaluationError as error:
+        if not is_of_jq_itself(error):
+            raise
+        reject()
 
     assert got.editor.document == want.editor.document
     assert got.findings.violations == want.findings.violations

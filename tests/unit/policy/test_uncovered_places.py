@@ -13,6 +13,7 @@ from tests.builders import (
     make_request,
     make_rule,
     make_snapshot,
+    make_workload_policy,
 )
 from tests.jq import ACME, Jq, make_acme_job, make_formatter, make_group, make_mapping
 from webhook.admission.review import review
@@ -27,6 +28,7 @@ from webhook.model.kinds import GroupVersionKind
 from webhook.model.request import Phase
 from webhook.model.scopes import Branch
 from webhook.model.values import FieldType
+from webhook.policy.enforce import enforcer
 from webhook.store.snapshot import Snapshot
 
 FIELDS = {
@@ -38,7 +40,28 @@ FIELDS = {
     "limit": {"specRef": "limit", "type": "integer"},
     "request": {"specRef": "request", "type": "integer"},
     "on": {"specRef": "on", "type": "boolean"},
+    "policy": {"specRef": "policy", "type": "object"},
+    "shown": {"formatter": "acme"},
+    "hosts": {"type": "strings", "itemSelectors": ["startingWith"]},
 }
+FORMATTER = make_formatter(
+    {
+        "shown": {
+            "getExpr": ".sidecar.shown?",
+            "setExpr": "{sidecar: {shown: $ARGS.named.value}}",
+            "argsInfo": {"value": "string"},
+        }
+    }
+)
+GROUP = make_group(
+    FIELDS,
+    itemSelectors={
+        "startingWith": {
+            "query": "startswith($args.named.prefix)",
+            "argsInfo": {"prefix": "string"},
+        }
+    },
+)
 TOP = {"query": ".spec", "dependency": {"path": "spec"}}
 SIDECAR = {"query": ".spec.sidecar"}
 A_SIDECAR = make_rule("sidecarImage", "top", {"default": "busybox"})
@@ -46,7 +69,7 @@ A_SIDECAR = make_rule("sidecarImage", "top", {"default": "busybox"})
 
 @pytest.fixture(scope="module")
 def jq() -> Iterator[Jq]:
-    with JqWorker(WorkerLimits(evaluate_ms=2000)) as worker:
+    with JqWorker(WorkerLimits(evaluate_ms=20_000)) as worker:
         yield Jq(worker)
 
 
@@ -58,7 +81,7 @@ def snapshot_of(jq: Jq, selectors: JsonObject, *rules: JsonObject, **more: Any) 
         for name, selector in {"top": TOP, **selectors}.items()
     }
     policy = make_gvk_policy(*rules, kind=ACME, **more)
-    return jq.snapshot(make_group(FIELDS), mapping, policy)
+    return jq.snapshot(FORMATTER, GROUP, mapping, policy)
 
 
 def uncovers(snapshot: Snapshot) -> Uncovering:
@@ -96,27 +119,62 @@ def test_the_rules_of_a_place_that_a_policy_makes_act_at_once(jq: Jq, creating: 
     assert [change.selector for change in answer.decision.changes] == ["top", "side", "side"]
 
 
-@pytest.mark.parametrize("written", ["limit", "pull"], ids=["beside", "below"])
+@pytest.mark.parametrize("selector", ["side", "policy"], ids=["there", "further-in"])
+@pytest.mark.parametrize(
+    "old",
+    [
+        pytest.param(None, id="create"),
+        pytest.param(
+            {
+                "limit": 1,
+                "policy": {
+                    "limit": 1,
+                    "policy": {"pull": "x"},
+                    "sidecar": {"shown": "no"},
+                    "hosts": ["db.old"],
+                },
+                "sidecar": {"shown": "no"},
+                "hosts": ["db.old"],
+            },
+            id="update",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("written", "rule"),
+    [
+        pytest.param("limit", {"default": 5}, id="beside"),
+        pytest.param("limit", {"set": 5}, id="set"),
+        pytest.param("pull", {"default": "Always"}, id="below"),
+        pytest.param("policy", {"default": {"a": 1}}, id="object"),
+        pytest.param("policy", {"set": {"a": 1}}, id="set-object"),
+        pytest.param("shown", {"default": "yes"}, id="by-a-formatter"),
+        pytest.param("shown", {"set": "yes"}, id="set-by-a-formatter"),
+        pytest.param("hosts", {"default": "db.local"}, id="item"),
+    ],
+)
 def test_a_text_that_takes_the_place_of_an_object_takes_all_that_is_in_it(
-    jq: Jq, written: str
+    jq: Jq, written: str, rule: JsonObject, old: JsonObject | None, selector: str
 ) -> None:
     """Nothing is written into what is out of the object: no patch could say that."""
-    value = 5 if written == "limit" else "Always"
+    chosen = {"itemSelector": "startingWith", "selectorParams": {"prefix": "db."}}
     snapshot = snapshot_of(
         jq,
-        {"side": SIDECAR},
+        {"side": SIDECAR, "policy": {"query": ".spec.sidecar.policy"}},
         make_rule("sidecarName", "top", {"set": "none"}),
-        make_rule(written, "side", {"default": value}),
+        make_rule(written, selector, rule, **(chosen if written == "hosts" else {})),
     )
-    document = make_acme_job()
-    document["spec"]["sidecar"] = {"image": "busybox"}
-    request = make_request(document)
+    request = make_request(
+        make_acme_job(sidecar={"image": "busybox", "policy": {}}),
+        old=None if old is None else make_acme_job(sidecar=old),
+    )
 
-    decision = review(request, Phase.REVIEW, snapshot)
+    decision = jq.decide(request, Phase.REVIEW, snapshot)
 
     assert decision.patch == [{"op": "replace", "path": "/spec/sidecar", "value": "none"}]
     assert request.object is not None
     assert request.object["spec"]["sidecar"] == "none"
+    assert [change.field for change in decision.changes] == ["sidecarName"]
 
 
 def test_what_it_lacks_is_asked_for(jq: Jq) -> None:
@@ -130,17 +188,17 @@ def test_what_it_lacks_is_asked_for(jq: Jq) -> None:
     assert [(v.field, v.rule) for v in decision.violations] == [("limit", Rule.REQUIRED)]
 
 
-def test_a_chain_of_places_is_followed_to_its_end(jq: Jq) -> None:
-    names = ["sidecar"] * 5
-    selectors = {
-        f"s{depth}": {"query": "." + ".".join(["spec", *names[:depth]])} for depth in range(1, 5)
-    }
+def chain_of_five(jq: Jq) -> Snapshot:
+    """Each of four selectors has its place where the default of the one before makes it."""
+    selectors = {f"s{depth}": {"query": ".spec" + ".sidecar" * depth} for depth in range(1, 5)}
     rules = [make_rule("sidecarImage", name, {"default": name}) for name in ("top", *selectors)]
-    snapshot = snapshot_of(jq, selectors, *reversed(rules))
+    return snapshot_of(jq, selectors, *reversed(rules))
 
-    answer = jq.submit(snapshot, make_acme_job())
 
-    images = [answer.at(f"/spec/{'/'.join(names[:depth])}/image") for depth in range(1, 6)]
+def test_a_chain_of_places_is_followed_to_its_end(jq: Jq) -> None:
+    answer = jq.submit(chain_of_five(jq), make_acme_job())
+
+    images = [answer.at(f"/spec{'/sidecar' * depth}/image") for depth in range(1, 6)]
     assert images == ["top", "s1", "s2", "s3", "s4"]
 
 
@@ -207,12 +265,31 @@ def test_a_policy_that_is_only_tried_tells_all_that_it_would_do(jq: Jq) -> None:
         "top": {"fieldGroups": ["own"], **TOP},
         "side": {"fieldGroups": ["own"], **SIDECAR},
     }
-    snapshot = jq.snapshot(make_group(FIELDS), mapping, policy)
+    snapshot = jq.snapshot(FORMATTER, GROUP, mapping, policy)
 
     decision = review(make_request(make_acme_job()), Phase.MUTATE, snapshot)
 
     (preview,) = decision.previews
     assert [change.field for change in preview.changes] == ["sidecarImage", "limit"]
+
+
+BORROWING = {
+    "whole": {"query": "."},
+    "master": {"query": ".master", "sameAs": {"specSelector": "top", "when": "on"}},
+}
+
+
+def test_places_that_a_written_flag_lends_are_judged_at_once(jq: Jq) -> None:
+    snapshot = snapshot_of(
+        jq,
+        BORROWING,
+        make_rule("on", "whole", {"default": True}),
+        make_rule("limit", "master", {"max": 4}),
+    )
+
+    decision = jq.decide(make_request(make_acme_job(limit=5)), Phase.REVIEW, snapshot)
+
+    assert [(v.path, v.selector) for v in decision.violations] == [(("spec", "limit"), "master")]
 
 
 # --- where it takes jq ----------------------------------------------------------------------------
@@ -252,28 +329,71 @@ def test_a_condition_on_what_is_written_is_looked_at_again(jq: Jq) -> None:
     assert answer.at("/spec/sidecar") == {"on": True, "limit": 5}
 
 
-def test_what_a_formatter_writes_may_be_a_place(jq: Jq) -> None:
-    formatter = make_formatter(
-        {
-            "shown": {
-                "getExpr": ".sidecar.shown?",
-                "setExpr": "{sidecar: {shown: $ARGS.named.value}}",
-                "argsInfo": {"value": "string"},
-            }
-        }
+# KServe takes the first container of this name for the main one, else the first.
+SERVER = "kserve-container"
+SERVICE = {"group": "serving.kserve.io", "version": "v1beta1", "kind": "InferenceService"}
+
+
+def renaming(jq: Jq, **policy: Any) -> Snapshot:
+    """A policy that names the containers, and a hierarchical one for the main container."""
+    return jq.snapshot(
+        make_gvk_policy(
+            make_rule("name", "predictorContainers", {"set": SERVER}), kind=SERVICE, name="names"
+        ),
+        make_workload_policy(workload_type=SERVICE, **policy),
     )
-    mapping = make_mapping()
-    mapping["spec"]["specSelectors"] = {
-        "top": {"fieldGroups": ["own"], **TOP},
-        "side": {"fieldGroups": ["own"], **SIDECAR},
+
+
+def make_service(*containers: JsonObject) -> JsonObject:
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "one", "namespace": "team-a"},
+        "spec": {"predictor": {"containers": [*containers]}},
     }
-    group = make_group({**FIELDS, "shown": {"formatter": "acme"}})
-    policy = make_gvk_policy(
+
+
+def test_a_name_that_makes_a_container_the_main_one_is_looked_at_again(jq: Jq) -> None:
+    """The same containers are there: only which one is meant by default is another."""
+    snapshot = renaming(jq, defaults={"workingDir": "/srv"})
+
+    answer = jq.submit(snapshot, make_service({"name": "a"}, {"name": SERVER}))
+
+    # That of the submitter's own stays: it was the main one when it was filled.
+    served = {"name": SERVER, "workingDir": "/srv"}
+    assert answer.at("/spec/predictor/containers") == [served, served]
+
+
+def test_a_container_that_is_given_an_old_name_goes_with_the_old_one(jq: Jq) -> None:
+    """As `/validate` sees it, which knows the new name only. Another main one has it looked at."""
+    snapshot = renaming(jq, rules={"workingDir": {"options": [{"value": "/srv"}]}})
+    old = make_service({"name": SERVER, "workingDir": "/old"})
+    service = make_service({"name": "a", "workingDir": "/old"}, {"name": SERVER})
+
+    answer = jq.submit(snapshot, service, old=old)
+
+    assert answer.broken == []
+    assert answer.at("/spec/predictor/containers/0/name") == SERVER
+
+
+def test_what_the_new_main_container_lacks_is_asked_for(jq: Jq) -> None:
+    """Here nobody has asked which one it is before the name was written."""
+    snapshot = renaming(jq, rules={"workingDir": {"required": True}})
+    service = make_service({"name": "a"}, {"name": SERVER, "workingDir": "/srv"})
+
+    decision = jq.decide(make_request(service), Phase.REVIEW, snapshot)
+
+    (violation,) = decision.violations
+    assert violation.path == ("spec", "predictor", "containers", 0, "workingDir")
+
+
+def test_what_a_formatter_writes_may_be_a_place(jq: Jq) -> None:
+    snapshot = snapshot_of(
+        jq,
+        {"side": SIDECAR},
         make_rule("shown", "top", {"default": "yes"}),
         make_rule("limit", "side", {"default": 5}),
-        kind=ACME,
     )
-    snapshot = jq.snapshot(formatter, group, mapping, policy)
 
     answer = jq.submit(snapshot, make_acme_job())
 
@@ -289,6 +409,33 @@ def test_places_without_an_end_are_an_error(jq: Jq) -> None:
 
     with pytest.raises(EvaluationError, match="again and again"):
         jq.submit(snapshot, make_acme_job())
+
+
+def test_a_chain_that_is_longer_than_any_should_be_is_an_error(
+    jq: Jq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written in part would be judged by rules that had no say in it."""
+    monkeypatch.setattr(enforcer, "_MAX_PASSES", 2)
+    snapshot = chain_of_five(jq)
+
+    with pytest.raises(EvaluationError, match="other places for them again and again"):
+        jq.submit(snapshot, make_acme_job())
+
+
+def test_sets_that_undo_each_other_are_an_error(jq: Jq) -> None:
+    """Each makes the condition of the other true: there is nothing that both agree to."""
+    snapshot = snapshot_of(
+        jq,
+        {
+            "off": {"query": ".spec.sidecar | select(.on | not)"},
+            "enabled": {"query": ".spec.sidecar | select(.on)"},
+        },
+        make_rule("on", "off", {"set": True}),
+        make_rule("on", "enabled", {"set": False}),
+    )
+
+    with pytest.raises(EvaluationError, match="other places for them again and again"):
+        jq.submit(snapshot, make_acme_job(sidecar={"on": True}))
 
 
 # --- which plans it is looked at in -----------------------------------------------------------------
@@ -333,6 +480,18 @@ def test_places_without_an_end_are_an_error(jq: Jq) -> None:
             [make_rule("on", "top", {"set": True}), make_rule("limit", "side", {"max": 4})],
             Uncovering.BY_VALUES,
             id="a-condition-on-a-value",
+        ),
+        pytest.param(
+            BORROWING,
+            [make_rule("on", "whole", {"set": True}), make_rule("limit", "master", {"max": 4})],
+            Uncovering.BY_VALUES,
+            id="a-flag-that-lends-places",
+        ),
+        pytest.param(
+            BORROWING,
+            [make_rule("on", "top", {"set": True}), make_rule("limit", "master", {"max": 4})],
+            Uncovering.NOTHING,
+            id="its-name-elsewhere",
         ),
         pytest.param(
             {"side": SIDECAR},

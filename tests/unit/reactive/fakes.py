@@ -27,7 +27,8 @@ class FakeKube:
     """
     An API server with recommendations, kept under optimistic concurrency, and pods to evict.
 
-    *faults* are by method and the end of the path (`("POST", "/eviction")`).
+    *faults* are by method and the end of the path (`("POST", "/eviction")`). What ends with *hanging*
+    is never answered.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,8 @@ class FakeKube:
         self.evicted: list[str] = []
         self.statuses: dict[str, JsonObject] = {}
         self.mutates = True
-        self.faults: dict[tuple[str, str], KubeError] = {}
+        self.faults: dict[tuple[str, str], Exception] = {}
+        self.hanging = ""
         self.calls: list[tuple[str, str]] = []
         self._version = 100
 
@@ -53,6 +55,8 @@ class FakeKube:
         for (verb, end), fault in self.faults.items():
             if method == verb and path.endswith(end):
                 raise fault
+        if self.hanging and path.endswith(self.hanging):
+            await asyncio.Event().wait()
         return json.dumps(self._answer(method, path, body)).encode()
 
     def _answer(self, method: str, path: str, body: Any) -> JsonObject:

@@ -1120,10 +1120,10 @@ POLICY_STATUS = (
 )
 
 
-def ready(place: Place) -> tuple[str, str, str]:
+def ready(place: Place, type_: str = "Ready") -> tuple[str, str, str]:
     """Status, reason and message of the policy's condition."""
     (found,) = [
-        each for each in place.kube.statuses[POLICY_STATUS]["conditions"] if each["type"] == "Ready"
+        each for each in place.kube.statuses[POLICY_STATUS]["conditions"] if each["type"] == type_
     ]
     return found["status"], found["reason"], found["message"]
 
@@ -1153,6 +1153,39 @@ async def test_a_policy_whose_only_workload_fails_is_not_ready() -> None:
     await place.round(compute="95")
 
     assert ready(place)[:2] == ("False", "WorkloadsFailed")
+    assert ready(place, "PrometheusReachable") == (
+        "Unknown",
+        "NotAsked",
+        "nothing came of its workloads: see Ready",
+    )
+
+
+async def test_a_workload_that_fails_is_a_failed_evaluation_of_each_of_its_policies() -> None:
+    place = Place(quick_policy(), quick_policy("second"), STRATEGY, prometheus=Spoilt())
+
+    await place.round(compute="95")
+
+    assert place.count("gatewright_gpu_evaluations_total", outcome="failed") == 2
+
+
+async def test_what_can_not_be_stored_was_evaluated_all_the_same() -> None:
+    place = Place()
+    # What no client should raise.
+    place.kube.faults["POST", "/gpurecommendations"] = LookupError("spoilt")
+
+    await place.round(compute="95")
+
+    assert ready(place)[1] == "WorkloadsFailed"
+    assert place.count("gatewright_gpu_evaluations_total", outcome="failed") == 0
+    assert place.count("gatewright_gpu_evaluations_total", outcome="upsize") == 1
+
+
+class Unaskable(FakePrometheus):
+    """Every question fails, as no client should let it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unforeseen = UnicodeError("label empty or too long")
 
 
 @pytest.mark.parametrize(
@@ -1164,20 +1197,26 @@ async def test_a_policy_whose_only_workload_fails_is_not_ready() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("prometheus", [Spoilt(), FakePrometheus()], ids=["workload", "question"])
+@pytest.mark.parametrize(
+    ("prometheus", "reason"),
+    [
+        pytest.param(Spoilt, "WorkloadsFailed", id="workload"),
+        pytest.param(Unaskable, "Unreachable", id="question"),
+    ],
+)
 async def test_what_is_switched_off_is_off_whatever_fails(
-    documents: tuple[JsonObject, ...], prometheus: FakePrometheus
+    documents: tuple[JsonObject, ...], prometheus: type[FakePrometheus], reason: str
 ) -> None:
     place = await Place().healthy()
     await place.round(compute="95")
     assert place.status["selected"].get("mode", "Enforce") == "Enforce"
-    place.prometheus = prometheus
-    prometheus.unforeseen = UnicodeError("label empty or too long")
+    place.prometheus = prometheus()
     place.watch(place.view)
     place.documents(*documents)
 
     await place.round()
 
+    assert ready(place)[:2] == ("False", reason)
     selected = place.status["selected"]
     assert (selected["mode"], selected["automationEnabled"]) in [
         ("Recommend", True),
@@ -1211,6 +1250,9 @@ async def test_where_evictions_fail_what_was_recommended_is_stored() -> None:
         "nothing is evicted, as that failed: AttributeError (see the log of the reconciler)"
     )
     assert ready(place)[:2] == ("False", "WorkloadsFailed")
+    assert ready(place, "PrometheusReachable")[:2] == ("True", "Answered")
+    assert place.count("gatewright_gpu_evaluations_total", outcome="upsize") == 1
+    assert place.count("gatewright_gpu_evaluations_total", outcome="failed") == 0
 
 
 class NoSampler(FakePrometheus):
@@ -1224,11 +1266,43 @@ async def test_a_round_that_comes_to_no_end_is_said_by_its_policies() -> None:
     with pytest.raises(LookupError):
         await place.round(compute="95")
 
-    assert ready(place) == (
-        "False",
-        "RoundFailed",
-        "the round failed: LookupError (see the log of the reconciler)",
-    )
+    text = "the round failed: LookupError (see the log of the reconciler)"
+    assert ready(place) == ("False", "RoundFailed", text)
+    assert ready(place, "PrometheusReachable") == ("Unknown", "NotAsked", text)
+
+
+class Watched(FakePrometheus):
+    """Tells whether what asks it was closed."""
+
+    closed = False
+
+    def sampler(self, settings: GlobalSettings) -> Sampler:
+        return WatchedSampler(self)
+
+
+class WatchedSampler(Sampler):
+    async def sample(self, *args: Any, **more: Any) -> AsyncGenerator[NamespaceSamples, None]:
+        assert isinstance(self._prometheus, Watched)
+        try:
+            async for samples in super().sample(*args, **more):
+                yield samples
+        finally:
+            self._prometheus.closed = True
+
+
+async def test_a_round_that_is_given_up_while_it_writes_asks_nothing_any_more() -> None:
+    prometheus = Watched()
+    place = Place(prometheus=prometheus)
+    place.kube.hanging = "/gpurecommendations"
+    begun = asyncio.create_task(place.round(compute="95"))
+    await become(lambda: writes_of(place) == ["POST"])
+    assert not prometheus.closed
+
+    begun.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await begun
+
+    assert prometheus.closed
 
 
 @pytest.mark.parametrize("devices", ["two", "2.5", "", "9" * 5000])

@@ -27,6 +27,9 @@ STRATEGY = DocumentKey("AutomationStrategy", "team-a", "gpu")
 THERE = PolicySituation(frozenset({STRATEGY}), frozenset())
 ANSWERED = Tally(workloads=3, recommending=1, asked=True)
 TIMEOUT = PrometheusError(PrometheusFault.TIMEOUT, "no whole answer within 30 s")
+FAILURE = "the round failed: KeyError"
+SPOILT = {"Deployment team-a/llm": "ValueError"}
+NOTHING_CAME = "nothing came of its workloads: see Ready"
 
 
 def see(manifest: Any) -> SeenReactive:
@@ -144,11 +147,40 @@ def test_a_workload_that_failed_is_named_and_does_not_speak_for_others(
     assert "failed (see the log of the reconciler): Deployment team-a/llm (Va" in found.message
 
 
-def test_a_round_that_came_to_no_end_leaves_no_policy_ready() -> None:
-    situation = replace(THERE, failure="the round failed: KeyError")
+@pytest.mark.parametrize(
+    ("tally", "failure", "text"),
+    [
+        pytest.param(Tally(), FAILURE, FAILURE, id="round"),
+        pytest.param(Tally(passed_over=1), FAILURE, FAILURE, id="round-after-one-passed-over"),
+        pytest.param(Tally(workloads=1, failed=SPOILT), "", NOTHING_CAME, id="workload"),
+        pytest.param(
+            Tally(workloads=1, passed_over=1, failed=SPOILT),
+            "",
+            NOTHING_CAME,
+            id="workload-and-one-passed-over",
+        ),
+    ],
+)
+def test_what_failed_before_anything_was_asked_is_not_said_to_have_no_gpu(
+    tally: Tally, failure: str, text: str
+) -> None:
+    found = told(tally, replace(THERE, failure=failure))["PrometheusReachable"]
 
-    want = StatusCondition("Ready", "False", "RoundFailed", "the round failed: KeyError")
-    assert told(situation=situation)["Ready"] == want
+    assert found == StatusCondition("PrometheusReachable", "Unknown", "NotAsked", text)
+
+
+def test_what_was_answered_before_something_failed_stays_answered() -> None:
+    found = told(replace(ANSWERED, failed=SPOILT))["PrometheusReachable"]
+
+    assert (found.status, found.reason) == ("True", "Answered")
+
+
+def test_a_round_that_came_to_no_end_leaves_no_policy_ready() -> None:
+    situation = replace(THERE, failure=FAILURE)
+
+    assert told(situation=situation)["Ready"] == StatusCondition(
+        "Ready", "False", "RoundFailed", FAILURE
+    )
 
 
 def test_a_crd_without_containers_is_said() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from webhook.clients.prometheus import PrometheusClient
 from webhook.errors import PrometheusError, SettingsError
 from webhook.model.rightsizing.policies import GlobalSettings, MetricSource
 from webhook.model.rightsizing.samples import Sample
@@ -77,6 +78,34 @@ async def test_authorities_that_are_gone_for_a_while_are_no_end_of_a_round(tmp_p
     made.ca.rename(tmp_path / "authorities.pem")
 
     assert asked(source, settings) == ("http://prometheus", False)
+    await source.close()
+
+
+class Failing(PrometheusSource):
+    """Makes no client while *fault* is there."""
+
+    fault: Exception | None = None
+
+    def _make(self, url: str, timeout_s: float) -> PrometheusClient:
+        if self.fault is not None:
+            raise self.fault
+        return super()._make(url, timeout_s)
+
+
+async def test_a_client_that_can_not_be_made_is_tried_again_and_the_old_one_is_not_asked() -> None:
+    """Whatever it was, also what nobody has foreseen."""
+    source = Failing(metrics=ReconcilerMetrics(Metrics()))
+    old = source.sampler(GlobalSettings(prometheus_url="http://old"))
+    new = GlobalSettings(prometheus_url="http://new")
+    source.fault = LookupError("spoilt")
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            source.sampler(new)
+        assert source.client is None
+    source.fault = None
+
+    assert source.sampler(new) is not old
+    assert asked(source, new) == ("http://new", False)
     await source.close()
 
 

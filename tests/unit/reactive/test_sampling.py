@@ -522,7 +522,7 @@ async def test_series_without_a_device_are_told_to_whom_they_are_of() -> None:
 
     assert samples.reasons(POLICY, ["llm-0"]) == (
         "compute (upsize), compute (scaleBack): 1 series of sm have no label gpu_uuid, so that"
-        " several devices look like one",
+        " several devices would look like one",
     )
     assert samples.reasons(POLICY, ["llm-1"]) == ()
 

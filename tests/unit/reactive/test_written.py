@@ -105,6 +105,24 @@ def test_without_a_baseline_the_template_tells_what_was_there_before() -> None:
     assert followed.policies[0].baseline["main"].amount == ONE
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param({}, id="template-without"),
+        pytest.param({"spec": {"containers": [make_gpu_container(limit="1")]}}, id="with-one"),
+    ],
+)
+def test_a_baseline_of_nothing_is_one(template: JsonObject) -> None:
+    """As where the note says so: its owner gave the pod no GPU."""
+    known = know(TWO, baseline=Decimal(0))
+
+    observed = recognise(make_workload(asking("2"), template=template), known)
+
+    noted = make_workload(asking("2", annotations={GPU_BEFORE: "main=0"}), template=template)
+    assert observed.own == noted.own == {"main": None}
+    assert observed.reasons == ()
+
+
 def test_where_nothing_tells_what_was_there_before_our_amount_is_nobodys() -> None:
     observed = recognise(make_workload(asking("2"), kind="Model"), FORGOTTEN)
 

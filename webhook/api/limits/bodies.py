@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 
 from aiohttp import StreamReader, web
 from aiohttp.hdrs import CONTENT_ENCODING
@@ -77,6 +77,10 @@ class BusyError(WebhookError):
 class _Body:
     # The most that it may have.
     announced_bytes: int
+    # Where it comes from.
+    peer: str = ""
+    # Counts those that take room, or wait for it.
+    number: int = 0
     received_bytes: int = 0
     # Of the room; none up to `FREE_BODY_BYTES`.
     held_bytes: int = 0
@@ -105,9 +109,10 @@ class BodyRoom:
     Bounds the memory for bodies over `FREE_BODY_BYTES`: who would exceed *total_bytes* waits.
 
     Bytes count from when they arrive to when the body is answered: what is only announced takes
-    no room. While somebody waits, senders that are slow are cut off. Of those who wait, the
-    newest comes first: those that have sat there for long are the slow, or will not be answered
-    in time anyway. So of more than *most_waiting* the oldest is refused.
+    no room. While somebody waits, senders that are slow are cut off. Of those who wait, one comes
+    first whose address holds least, and of one address the newest: those that have sat there for
+    long are the slow, or will not be answered in time anyway. So of more than *most_waiting* the
+    oldest is refused of the address that has most of them.
 
     One at a time may exceed the total, or many could wait for one another with half of their
     bodies here. So there is more than *total_bytes* by up to one body.
@@ -117,8 +122,11 @@ class BodyRoom:
         self._total_bytes = total_bytes
         self._most_waiting = most_waiting
         self.used_bytes = 0
+        # By address; none that holds nothing.
+        self._held_by: Counter[str] = Counter()
         # Those that take room or wait for it, in the order in which they began to.
         self._bodies: dict[_Body, None] = {}
+        self._last_number = 0
         # Whether one may try again; else it is refused.
         self._waiting: dict[_Body, asyncio.Future[bool]] = {}
         # The one that may exceed the total.
@@ -134,12 +142,14 @@ class BodyRoom:
         max_bytes: int,
         timeout_s: float,
         wait_until: float,
+        peer: str = "",
     ) -> AsyncIterator[bytes]:
         """
         Read *content* to its end, and keep room for it to the end of the block.
 
-        It has *announced_bytes* at most, if that is known. The sender may take *timeout_s*. We
-        take no longer than *wait_until* (time of the event loop) to make room.
+        It comes from the address *peer*, and has *announced_bytes* at most, if that is known. The
+        sender may take *timeout_s*. We take no longer than *wait_until* (time of the event loop) to
+        make room.
 
         Raises:
             BodyTooLargeError: there are more than *max_bytes*, or see `check_plain_size`.
@@ -148,7 +158,7 @@ class BodyRoom:
             LostError: its connection has ended.
             DecodeError: it is not what its encoding says.
         """
-        body = _Body(max_bytes if announced_bytes is None else announced_bytes)
+        body = _Body(max_bytes if announced_bytes is None else announced_bytes, peer)
         now = asyncio.get_running_loop().time
         chunks: list[bytes] = []
         try:
@@ -169,6 +179,7 @@ class BodyRoom:
             whole = b"".join(chunks)
             # Or all of it would be here twice.
             chunks.clear()
+            self._give_back(body)
             check_plain_size(whole, max_bytes)
             yield whole
         finally:
@@ -176,13 +187,19 @@ class BodyRoom:
 
     async def _make_room(self, body: _Body, wait_until: float) -> None:
         """Let *body* hold all that it has received, or, if it has to wait, all that may come."""
-        self._bodies.setdefault(body)
+        if body not in self._bodies:
+            self._last_number += 1
+            body.number = self._last_number
+            self._bodies[body] = None
         if self._has_room(body, body.received_bytes):
             self._hold(body, body.received_bytes)
             return
         whole_bytes = max(body.announced_bytes, body.received_bytes)
         while not self._has_room(body, whole_bytes):
-            if self._guest is None and self._is_first(body):
+            if not self._is_first(body):
+                # Who is may have become so by what others took meanwhile.
+                self._wake()
+            elif self._guest is None:
                 self._guest = body
                 break
             await self._wait(body, wait_until)
@@ -196,17 +213,34 @@ class BodyRoom:
         return fits and self._is_first(body)
 
     def _is_first(self, body: _Body) -> bool:
-        """Whether nobody newer waits."""
-        newer = takewhile(lambda other: other is not body, reversed(self._bodies))
-        return not any(other in self._waiting for other in newer)
+        """Whether nobody waits who comes before it."""
+        first = self._first_waiting()
+        return first is None or self._rank(body) <= self._rank(first)
+
+    def _first_waiting(self) -> _Body | None:
+        return min(self._waiting, key=self._rank, default=None)
+
+    def _rank(self, body: _Body) -> tuple[int, int]:
+        return self._held_by[body.peer], -body.number
 
     def _hold(self, body: _Body, size_bytes: int) -> None:
-        added_bytes = max(0, size_bytes - body.held_bytes)
-        body.held_bytes += added_bytes
-        self.used_bytes += added_bytes
+        self._change(body, max(0, size_bytes - body.held_bytes))
+
+    def _change(self, body: _Body, by_bytes: int) -> None:
+        body.held_bytes += by_bytes
+        self.used_bytes += by_bytes
+        self._held_by[body.peer] += by_bytes
+        if not self._held_by[body.peer]:
+            del self._held_by[body.peer]
+
+    def _give_back(self, body: _Body) -> None:
+        """It is all here: what was kept for more of it is not needed."""
+        if body.held_bytes > body.received_bytes:
+            self._change(body, body.received_bytes - body.held_bytes)
+            self._wake()
 
     def _release(self, body: _Body) -> None:
-        self.used_bytes -= body.held_bytes
+        self._change(body, -body.held_bytes)
         if self._guest is body:
             self._guest = None
         if body in self._bodies:
@@ -232,21 +266,23 @@ class BodyRoom:
             raise BusyError
 
     def _refuse_oldest(self) -> None:
-        waiting = (self._waiting[body] for body in self._bodies if body in self._waiting)
-        oldest = next((freed for freed in waiting if not freed.done()), None)
-        if oldest is not None:
-            oldest.set_result(False)
+        waiting = [body for body, freed in self._waiting.items() if not freed.done()]
+        if waiting:
+            [(peer, _)] = Counter(body.peer for body in waiting).most_common(1)
+            theirs = [body for body in waiting if body.peer == peer]
+            oldest = min(theirs, key=lambda body: body.number)
+            self._waiting[oldest].set_result(False)
 
     def _wake(self) -> None:
         """
-        Let the newest that waits try again.
+        Let the first of those who wait try again.
 
         No other may, and to ask each of hundreds would take longer than to answer one. When it has
         what it waits for, or goes, it does the same for the next.
         """
-        newest = next((body for body in reversed(self._bodies) if body in self._waiting), None)
-        if newest is not None and not self._waiting[newest].done():
-            self._waiting[newest].set_result(True)
+        first = self._first_waiting()
+        if first is not None and not self._waiting[first].done():
+            self._waiting[first].set_result(True)
 
     def _look(self) -> None:
         self._next_look = None

@@ -113,6 +113,7 @@ def _reading(request: web.Request, rest: RestServices) -> AbstractAsyncContextMa
         max_bytes=services.max_body_bytes,
         timeout_s=services.read_timeout_s,
         wait_until=asyncio.get_running_loop().time() + PATIENCE_S,
+        peer=request.remote or "",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from aiohttp import web
 
@@ -36,22 +36,23 @@ async def review(request: web.Request) -> web.Response:
     async with read_manifests(request) as manifests:
         if not manifests:
             raise BadRequestError("body", "holds no object")
-        answer = await call.rest.run(
-            _review, manifests, submission, call.snapshot, call.services.jq
-        )
+        # All of them by what is in force now; one after the other, so that what others ask comes in
+        # between.
+        snapshot = call.snapshot
+        reports = [
+            await call.rest.run(_review, manifest, submission, snapshot, call.services.jq)
+            for manifest in manifests
+        ]
+        # They hold the objects, so that this too may take its time.
+        answer = await call.rest.run(to_json, reports)
         return web.Response(body=answer, content_type="application/json")
 
 
 def _review(
-    manifests: Sequence[Manifest], submission: Submission, snapshot: Snapshot, worker: JqWorker
-) -> bytes:
-    """The reports as JSON. They hold the objects, so that this too may take its time."""
+    manifest: Manifest, submission: Submission, snapshot: Snapshot, worker: JqWorker
+) -> dict[str, Any]:
+    """The report of one."""
     try:
-        return to_json(
-            [
-                try_submission(manifest, submission, snapshot, worker).report
-                for manifest in manifests
-            ]
-        )
+        return try_submission(manifest, submission, snapshot, worker).report
     except ManifestError as error:
         raise BadRequestError("", str(error)) from None

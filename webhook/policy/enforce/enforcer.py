@@ -148,8 +148,8 @@ class Enforcer:
         them, so that whatever else is unknown turns up as well. Then `judge` raises.
 
         Raises:
-            EvaluationError: a mapping failed on this object, or what is written makes ever new
-                places.
+            EvaluationError: a mapping failed on this object, or what is written makes other
+                places again and again.
             UnansweredError: jq has to be asked first. The object may be half written.
         """
         for _ in range(_MAX_PASSES):
@@ -161,7 +161,9 @@ class Enforcer:
                 self.findings.changes = as_one(earlier, self.findings.changes)
             if not (has_changed or has_new) or not self._moves_on(has_new=has_new):
                 return
-        raise EvaluationError("what policies write there makes ever new places for them")
+        raise EvaluationError(
+            "what policies write there makes other places for them again and again"
+        )
 
     def _moves_on(self, *, has_new: bool) -> bool:
         """
@@ -213,6 +215,8 @@ class Enforcer:
         write: Callable[[], Iterator[Written | LeftOut]],
     ) -> None:
         """Let *computed* write, once it has been read as it is after all that was written."""
+        if self._sites.is_blocked(site):
+            return
         if self.findings.changes:
             computed.gather(self._inquiry, mutates=True)
         for found in write():

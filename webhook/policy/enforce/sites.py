@@ -14,7 +14,7 @@ from webhook.mapping.answers import JqAnswers
 from webhook.mapping.compiled import CompiledSelector
 from webhook.mapping.fields import RefMismatchError, read_ref
 from webhook.mapping.homes import NO_HOME
-from webhook.mapping.locate import Locator, OldPaths, Places, item_name, locate_now
+from webhook.mapping.locate import Locator, OldPaths, Places, is_free, item_name, locate_now
 from webhook.model.pointer import Path, lookup, to_pointer
 from webhook.model.values import same_value
 from webhook.policy.enforce.homes import Found, find_at_home
@@ -80,7 +80,9 @@ class Sites:
         # Counts writes that may have replaced nodes; a node of an older one is looked up anew.
         self._generation = 0
         self._main: frozenset[Path] | None = None
-        # Before anything is written: afterwards a container may bear another name.
+        # By the names that containers have now: what is written later may give one another name.
+        # Where the plan is enforced once more, these are the written ones: a container that a
+        # policy has renamed goes with the old one of its new name, if any, as in a second review.
         self._old_paths = None if old is None else OldPaths(old, document)
         jq_places = answers.places
         if is_changed:
@@ -112,9 +114,17 @@ class Sites:
             self._find_main = lambda: frozenset(locator.places(main).paths)
 
     def are_those_of(self, other: Sites) -> bool:
-        """Whether the sites are at the places of *other*, and the same is in the way of more."""
-        return [site.at for site in self.all] == [site.at for site in other.all] and (
-            self.mismatched == other.mismatched
+        """
+        Whether the sites are at the places of *other*, the same is in the way of more, and the
+        main containers are the same where anything depends on them.
+        """
+        return (
+            [site.at for site in self.all] == [site.at for site in other.all]
+            and self.mismatched == other.mismatched
+            and (
+                not any(site.plan.asks_for_main for site in self.all)
+                or self._main_places() == other._main_places()
+            )
         )
 
     @property
@@ -181,6 +191,11 @@ class Sites:
             site.node = lookup(self.document, site.path)
             site.generation = self._generation
         return site.node
+
+    def is_blocked(self, site: Site) -> bool:
+        """Whether something else has taken the place, or stands on the way: nothing fits in."""
+        # Mostly an object is there, and nothing has to be looked for.
+        return not isinstance(self.node(site), dict) and not is_free(self.document, site.path)
 
     def pointer(self, site: Site) -> str:
         """The JSON pointer of the place."""

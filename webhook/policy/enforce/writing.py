@@ -56,6 +56,8 @@ class Writer:
         if plan.is_simple and self._is_all_new:
             self._write_simple(site, plan, enforcement, replaces=True)
             return
+        if self._sites.is_blocked(site):
+            return
         try:
             current = self._sites.value(site, plan)
         except RefMismatchError:
@@ -119,9 +121,9 @@ class Writer:
     def _gap(self, site: Site, plan: FieldPlan) -> Any:
         """
         What a default has to complete here: nothing, or a list of Kubernetes' own items alone;
-        `_FILLED` where it has to leave alone what there is.
+        `_FILLED` where it has to leave alone what there is, or nothing fits in.
         """
-        if not self._sites.asks(site, plan):
+        if not self._sites.asks(site, plan) or self._sites.is_blocked(site):
             return _FILLED
         try:
             current = self._sites.value(site, plan)
@@ -242,7 +244,7 @@ class Writer:
             holder = holder.get(token)
         if isinstance(holder, dict):
             current = holder.get(plan.key)
-        elif holder is None:
+        elif holder is None and not sites.is_blocked(site):
             current = None
         else:
             return  # Judged: a value of the wrong type stands in the way.

@@ -78,14 +78,17 @@ class PrometheusSource:
                 self._closing.append(self._client)
                 self._client = None
             asking: Asking
-            self._made_for = wanted
+            # Whatever keeps us from making one, the next round tries again.
+            self._made_for = None
             try:
                 asking = self._client = self._make(*wanted)
+                self._made_for = wanted
             except PrometheusError as error:
+                # The same URL would be none again.
                 asking = _Unusable(error)
+                self._made_for = wanted
             except SettingsError as error:
                 # A file of ours has gone since the beginning, and may come back.
-                self._made_for = None
                 asking = _Unusable(PrometheusError(PrometheusFault.UNREACHABLE, str(error)))
             self._sampler = Sampler(
                 asking,

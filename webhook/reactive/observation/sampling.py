@@ -131,7 +131,7 @@ def _oddities(query: NamespaceQuery, finding: _Finding, pods: Sequence[str]) -> 
     if count:
         yield (
             f"{count} series of {query.metric} have no label {query.device_label}, so that several"
-            " devices look like one"
+            " devices would look like one"
         )
 
 

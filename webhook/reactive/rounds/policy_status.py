@@ -66,7 +66,7 @@ def policy_conditions(
     policy = seen.document
     if not isinstance(policy, ReactivePolicy):
         return (StatusCondition("Ready", "False", "Invalid", seen.problem),)
-    found = (_strategy(policy, situation), _reachable(tally))
+    found = (_strategy(policy, situation), _reachable(tally, situation.failure))
     return (*found, _ready(seen, policy, tally, situation, found))
 
 
@@ -79,12 +79,15 @@ def _strategy(policy: ReactivePolicy, situation: PolicySituation) -> StatusCondi
     return StatusCondition(kind, "False", "StrategyNotFound", f"there is no {policy.strategy}")
 
 
-def _reachable(tally: Tally) -> StatusCondition:
+def _reachable(tally: Tally, failure: str) -> StatusCondition:
     kind = "PrometheusReachable"
     if tally.fault is not None:
         return StatusCondition(kind, "False", tally.fault.fault.value, tally.fault.message)
     if tally.asked:
         return StatusCondition(kind, "True", "Answered")
+    if failure or tally.failed:
+        text = failure or "nothing came of its workloads: see Ready"
+        return StatusCondition(kind, "Unknown", "NotAsked", text)
     if tally.passed_over:
         text = "it is not asked: another policy comes first for its workloads"
         return StatusCondition(kind, "Unknown", "NotAsked", text)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -150,9 +150,11 @@ class Round:
         for each in observed:
             by_namespace[each.workload.namespace].append(each)
         try:
-            async for samples in self._sample(observed, sampler):
-                own = by_namespace.pop(samples.namespace)
-                await do_each(partial(self._look_at, samples=samples), own)
+            # Closed here and now: whoever ends us ends the questions that are under way as well.
+            async with contextlib.aclosing(self._sample(observed, sampler)) as sampling:
+                async for samples in sampling:
+                    own = by_namespace.pop(samples.namespace)
+                    await do_each(partial(self._look_at, samples=samples), own)
         except Exception as error:
             # Whatever keeps us from asking, what was switched off meanwhile is to be off.
             log.exception("Prometheus can't be asked")
@@ -162,7 +164,7 @@ class Round:
 
     async def _sample(
         self, observed: Sequence[ObservedWorkload], sampler: Sampler
-    ) -> AsyncIterator[NamespaceSamples]:
+    ) -> AsyncGenerator[NamespaceSamples, None]:
         rules = self.facts.rules
         # The next round is due then.
         within_s = rules.settings.check_interval.total_seconds()
@@ -178,12 +180,13 @@ class Round:
             await self._look_closely(observed, samples)
         except Exception as error:
             log.exception("a workload can't be looked at", extra=_named(observed))
+            if str(observed.workload) not in self._counted:
+                self._metrics.evaluations.labels("failed").inc(len(observed.policies))
             self._note_failure(observed, error)
             await self._store_switches(observed)
 
     def _note_failure(self, observed: ObservedWorkload, error: Exception) -> None:
         workload = str(observed.workload)
-        self._metrics.evaluations.labels("failed").inc()
         is_counted = workload in self._counted
         for policy in observed.policies:
             tally = self.tallies[policy.key]

@@ -130,7 +130,7 @@ def _recognised(
                 copied.add(name)
             continue
         # A baseline is forgotten where its container leaves the scope for a while.
-        baseline = baselines.get(name) or template.amounts.get(name)
+        baseline = baselines.get(name, template.amounts.get(name))
         if amount is None or is_owners or amount not in written.get(name, ()):
             continue
         if baseline is None:
