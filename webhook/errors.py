@@ -19,7 +19,7 @@ The tree of errors.
     ├── BodyTooLargeError  a body is larger than we read (api/limits/bodies.py, HTTP 413)
     ├── BusyError          too many reviews came at once (api/limits/bodies.py, HTTP 503)
     ├── GoneError          a caller hung up before his turn (api/limits/line.py, 503 to nobody)
-    ├── LostError          a body was not yet all here (api/limits/bodies.py, 503 to nobody)
+    ├── LostError          a connection ended amid a body (api/limits/bodies.py, 503 to nobody)
     ├── EvaluationError    a mapping failed on this object, at run time (HTTP 500)
     │   └── JqUnavailableError  jq could not be asked; nothing is known of the mapping
     │       └── JqBusyError     it had too much to do

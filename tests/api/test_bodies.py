@@ -206,10 +206,7 @@ async def test_of_those_who_wait_the_newest_comes_first() -> None:
     order: list[int] = []
 
     async def wait_for_room(number: int) -> None:
-        sender = Sender(room, 3 * BIG)
-        sender.send(3 * BIG)
-        sender.finish()
-        async with sender.read():
+        async with Sender(room, 3 * BIG).held(3 * BIG):
             order.append(number)
 
     async with full(room):
@@ -247,10 +244,7 @@ async def test_of_those_who_wait_one_comes_first_whose_address_holds_least() -> 
     order: list[str] = []
 
     async def wait_for_room(peer: str) -> None:
-        sender = Sender(room, 3 * BIG, peer=peer)
-        sender.send(3 * BIG)
-        sender.finish()
-        async with sender.read():
+        async with Sender(room, 3 * BIG, peer=peer).held(3 * BIG):
             order.append(peer)
 
     async with Sender(room, BIG, peer="flood").held(BIG):

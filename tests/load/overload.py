@@ -110,6 +110,11 @@ def heavy_review() -> bytes:
     return orjson.dumps(make_review(kind=kind, object=job))
 
 
+def request_of(body: bytes) -> bytes:
+    """One review as it is sent."""
+    return b"%b\r\nContent-Length: %d\r\n\r\n%b" % (HEAD, len(body), body)
+
+
 _RUNS = itertools.count()
 
 

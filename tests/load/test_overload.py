@@ -27,6 +27,7 @@ from tests.load.overload import (
     overload,
     recorded,
     recovery_s,
+    request_of,
 )
 from tests.unit.admission.builders import UID, make_review
 from webhook.api.limits.connections import MAX_CONNECTIONS
@@ -194,16 +195,12 @@ def test_half_a_request_over_tls_keeps_nobody_from_an_answer(small_gate: Gate) -
 def test_who_hangs_up_without_an_answer_leaves_nothing_behind(small_gate: Gate) -> None:
     """Callers that give up, as API servers do after their timeout."""
     host, context = "127.0.0.1", ssl.create_default_context(cadata=small_gate.ca_pem)
-    body = heavy_review()
-    head = (
-        "POST /mutate HTTP/1.1\r\nHost: gatewright\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
+    request = request_of(heavy_review())
     before = open_files(small_gate)
     for _ in range(CROWD):
         with socket.create_connection((host, small_gate.port), timeout=TIMEOUT_S) as plain:
             connection = context.wrap_socket(plain, server_hostname=host)
-            connection.sendall(head.encode() + body)
+            connection.sendall(request)
             connection.close()
 
     wait_until(lambda: open_files(small_gate) <= before + 20, OPENED_WITHIN_S, "connections to go")
